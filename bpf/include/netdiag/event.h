@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * The records that the kernel programs write. These structs are the only place
+ * where a layout is written down: user space learns offsets, widths and the
+ * semantic types from the BTF of the objects.
+ *
+ * Rules: fixed width, no holes, instants in CLOCK_MONOTONIC nanoseconds,
+ * 0 = not known / did not happen.
+ */
+#ifndef NETDIAG_EVENT_H
+#define NETDIAG_EVENT_H
+
+#include "types.h"
+
+/* Why a tcp_event was written. Every one is a full cumulative picture. */
+enum nd_tcp_kind {
+	ND_TCP_ESTABLISHED = 1, /* the three-way handshake ended well */
+	ND_TCP_FAILED = 2, /* the connect attempt ended without a connection */
+	ND_TCP_CLOSED = 3, /* the full socket left the TCP state machine */
+	ND_TCP_SNAPSHOT = 4, /* still there: periodic, or the last look at the end */
+	ND_TCP_LISTENER = 5, /* a listening socket and its accept queue */
+};
+
+enum nd_role { ND_ROLE_UNKNOWN = 0, ND_ROLE_CLIENT = 1, ND_ROLE_SERVER = 2 };
+
+/* Who sent the first FIN or RST. */
+enum nd_side { ND_SIDE_NONE = 0, ND_SIDE_LOCAL = 1, ND_SIDE_REMOTE = 2 };
+
+enum nd_close {
+	ND_CLOSE_NONE = 0,
+	ND_CLOSE_FIN = 1,
+	ND_CLOSE_RST = 2,
+	ND_CLOSE_TIMEOUT = 3, /* retransmissions or keep-alive probes gave up */
+};
+
+enum nd_tcp_flags {
+	ND_TCP_PREEXISTING = 1, /* older than the trace: role and open time unknown */
+	ND_TCP_KEEPALIVE = 2, /* SO_KEEPALIVE was set */
+	ND_TCP_MPTCP = 4, /* a subflow of an MPTCP connection */
+	ND_TCP_NEVER_SENT = 8, /* connect() failed before a SYN could leave */
+	ND_TCP_SHARED = 16, /* more than one process did I/O on it */
+	ND_TCP_UNREAD_CLOSE = 32, /* the program closed while data lay unread */
+	ND_TCP_ADOPTED = 64, /* first seen by I/O of a traced process */
+};
+
+struct tcp_event {
+	nd_ktime_ns time; /* when this record was written */
+	nd_cookie cookie;
+	nd_cgroup cgroup; /* of the owner */
+	nd_netns netns; /* net cookie */
+	nd_ktime_ns opened; /* SYN sent, or SYN's child made */
+	nd_ktime_ns established;
+	nd_ktime_ns closing; /* first FIN or RST of either side */
+	nd_ktime_ns first_sent; /* return of the first send that moved data */
+	nd_ktime_ns last_sent;
+	nd_ktime_ns first_received; /* data queued on the socket */
+	nd_ktime_ns last_received;
+	nd_ktime_ns last_read; /* return of the last receive that moved data */
+	nd_duration_ns zero_window; /* time our receive window was shut */
+	nd_bytes bytes_sent; /* payload, each byte once */
+	nd_bytes bytes_received;
+	nd_micros srtt;
+	nd_micros min_rtt;
+	__u32 retransmits; /* segments, SYN included */
+	__u32 syn_retransmits;
+	__u32 unread; /* bytes in the receive queue */
+	__u32 unacked; /* bytes written and not acknowledged */
+	__u32 sends; /* calls that moved data */
+	__u32 receives;
+	__u32 mss;
+	nd_jiffies rwnd_limited; /* the peer's window held us back */
+	__u32 drops; /* sk_drops; on a listener: refused SYNs and ACKs */
+	__u32 accept_queue; /* listener only */
+	__u32 accept_queue_max;
+	nd_pid tgid;
+	nd_tid tid;
+	nd_pid first_io_tgid; /* the process that first moved data */
+	nd_tid first_io_tid;
+	__u32 io_tids; /* distinct-thread changes seen in I/O, 0 = one thread */
+	nd_errno error; /* sk_err when the connect failed or the socket broke */
+	nd_port sport; /* host order */
+	nd_port dport;
+	nd_family family; /* AF_INET also for v4-mapped addresses */
+	__u8 kind; /* enum nd_tcp_kind */
+	__u8 state; /* TCP_* of include/net/tcp_states.h */
+	__u8 role; /* enum nd_role */
+	__u8 closed_by; /* enum nd_side */
+	__u8 close; /* enum nd_close */
+	__u8 flags; /* enum nd_tcp_flags */
+	char comm[16]; /* of the owning thread */
+	nd_addr saddr; /* v4 as v4-mapped */
+	nd_addr daddr;
+};
+
+enum nd_direction { ND_SEND = 1, ND_RECEIVE = 2, ND_RETRANSMIT = 3 };
+
+enum nd_io_flags {
+	ND_IO_CONTINUED = 1, /* flushed while it may still grow: join with the next */
+};
+
+/*
+ * A run of calls in one direction with pauses shorter than nd_burst_gap_ns.
+ * ND_RETRANSMIT: one retransmitted segment; began = ended = time.
+ */
+struct tcp_io_event {
+	nd_ktime_ns time;
+	nd_cookie cookie;
+	nd_ktime_ns began; /* return of the first call */
+	nd_ktime_ns ended; /* return of the last call */
+	nd_ktime_ns arrived; /* receive: when its first byte was queued, 0 = not known */
+	nd_micros max_lag; /* receive: longest wait of queued data for the read */
+	__u32 bytes;
+	__u32 calls;
+	__u32 first_bytes; /* size of the first call */
+	nd_pid tgid;
+	nd_tid tid;
+	__u8 direction; /* enum nd_direction */
+	__u8 flags; /* enum nd_io_flags */
+	__u16 reserved;
+	__u32 reserved2;
+};
+
+enum nd_process_kind {
+	ND_PROCESS_SEEN = 1, /* first socket of this process */
+	ND_PROCESS_FORK = 2,
+	ND_PROCESS_EXEC = 3,
+	ND_PROCESS_EXIT = 4,
+};
+
+struct process_event {
+	nd_ktime_ns time;
+	nd_cgroup cgroup;
+	nd_pid tgid;
+	nd_pid parent;
+	__u32 exit_code; /* wait status: signal in the low 7 bits, status << 8 */
+	__u8 kind; /* enum nd_process_kind */
+	__u8 reserved[3];
+	char comm[16];
+	char filename[128]; /* exec only: as the kernel resolved it, cut */
+};
+
+#endif
