@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads struct and enum layouts from BTF, the type information inside a compiled kernel program.
 
-Standard library only. It reads little-endian BTF of netdiag's own objects (some hundred types), never the kernel's whole
-dump, and refuses what a record must not hold: bit-fields, pointers, floating point.
+Standard library only. It reads little-endian BTF of netdiag's own objects (some hundred types), never the kernel's
+whole dump, and refuses what a record must not hold: bit-fields, pointers, floating point.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _TYPE = struct.Struct("<III")
 _TRIPLE = struct.Struct("<III")
 _PAIR_UNSIGNED, _PAIR_SIGNED = struct.Struct("<II"), struct.Struct("<Ii")
 _INT, _ARRAY, _STRUCT, _UNION, _ENUM, _TYPEDEF = 1, 3, 4, 5, 6, 8
-_VOLATILE, _CONST, _RESTRICT, _FUNC_PROTO, _VAR, _DATASEC, _DECL_TAG, _TYPE_TAG, _ENUM64 = 9, 10, 11, 13, 14, 15, 17, 18, 19
+_VOLATILE, _CONST, _RESTRICT, _TYPE_TAG = 9, 10, 11, 18
+_FUNC_PROTO, _VAR, _DATASEC, _DECL_TAG, _ENUM64 = 13, 14, 15, 17, 19
 _QUALIFIERS = frozenset({_VOLATILE, _CONST, _RESTRICT, _TYPE_TAG})
 _FIXED_TAIL = {_INT: 4, _ARRAY: 12, _VAR: 4, _DECL_TAG: 4}
 _TAIL_EACH = {_STRUCT: 12, _UNION: 12, _ENUM: 8, _FUNC_PROTO: 8, _DATASEC: 12, _ENUM64: 12}

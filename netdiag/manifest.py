@@ -138,7 +138,7 @@ def _stream(table: _Table) -> Stream:
         name=table.get("name", str),
         struct=table.get("struct", str),
         map=table.get("map", str),
-        columns=tuple(_column(name, columns.sub(name)) for name in columns.keys()),
+        columns=tuple(_column(name, columns.sub(name)) for name in columns.names()),
     )
 
 
@@ -179,7 +179,7 @@ class _Table:
     def error(self, key: str, what: str) -> InputUnreadable:
         return InputUnreadable(f"{self._file}: {self._place}{key} {what}")
 
-    def keys(self) -> list[str]:
+    def names(self) -> list[str]:
         return list(self._value)
 
     def only(self, *allowed: str) -> None:

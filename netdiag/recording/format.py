@@ -23,6 +23,7 @@ __all__ = [
     "MINOR",
     "RING_HEADER_BYTES",
     "BlockType",
+    "BrokenBlockError",
     "Field",
     "FieldKind",
     "StreamLayout",
@@ -53,6 +54,10 @@ _MAX_JSON_DEPTH = 32
 _MAX_FIELDS = 512
 _MAX_NAME = 64
 _MAX_STRIDE = 1 << 16
+
+
+class BrokenBlockError(ValueError):
+    """A block whose checksum is right holds what no recording may hold."""
 
 
 class BlockType(IntEnum):
@@ -140,10 +145,10 @@ class StreamLayout:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> StreamLayout:
-        """Check a layout that came from a file; ValueError says what is wrong with it."""
+        """Check a layout that came from a file; BrokenBlockError says what is wrong with it."""
         fields = value.get("fields")
         if not isinstance(fields, list) or not 0 < len(fields) <= _MAX_FIELDS:
-            raise ValueError(f"a layout needs 1 to {_MAX_FIELDS} fields")
+            raise BrokenBlockError(f"a layout needs 1 to {_MAX_FIELDS} fields")
         layout = cls(
             stream=_number(value, "stream", 0, 0xFFFF),
             name=_name(value, "name"),
@@ -154,7 +159,7 @@ class StreamLayout:
             fields=tuple(_field(field) for field in fields),
         )
         if layout.offset + layout.size > layout.stride:
-            raise ValueError(f"struct {layout.struct} does not fit its stride of {layout.stride} bytes")
+            raise BrokenBlockError(f"struct {layout.struct} does not fit its stride of {layout.stride} bytes")
         _check_fields(layout)
         return layout
 
@@ -162,26 +167,26 @@ class StreamLayout:
 def _number(value: Mapping[str, Any], key: str, low: int, high: int) -> int:
     number = value.get(key)
     if not isinstance(number, int) or isinstance(number, bool) or not low <= number <= high:
-        raise ValueError(f"{key} is not a whole number from {low} to {high}")
+        raise BrokenBlockError(f"{key} is not a whole number from {low} to {high}")
     return number
 
 
 def _name(value: Mapping[str, Any], key: str) -> str:
     name = value.get(key)
     if not isinstance(name, str) or not name.isascii() or not name.isidentifier() or len(name) > _MAX_NAME:
-        raise ValueError(f"{key} is not an identifier of at most {_MAX_NAME} letters")
+        raise BrokenBlockError(f"{key} is not an identifier of at most {_MAX_NAME} letters")
     return name
 
 
 def _field(value: object) -> Field:
     if not isinstance(value, Mapping):
-        raise ValueError("a field is not an object")  # noqa: TRY004 - one error type for whatever a file may hold
+        raise BrokenBlockError("a field is not an object")
     kind = value.get("kind")
     if kind not in tuple(FieldKind):
-        raise ValueError(f"kind is none of {', '.join(FieldKind)}")
+        raise BrokenBlockError(f"kind is none of {', '.join(FieldKind)}")
     type_ = value.get("type")
     if not isinstance(type_, str) or len(type_) > _MAX_NAME:
-        raise ValueError("type is not a short text")
+        raise BrokenBlockError("type is not a short text")
     field = Field(
         name=_name(value, "name"),
         type=type_,
@@ -190,7 +195,7 @@ def _field(value: object) -> Field:
         kind=FieldKind(kind),
     )
     if field.kind in {FieldKind.UINT, FieldKind.INT} and field.size not in {1, 2, 4, 8}:
-        raise ValueError(f"field {field.name} is a number of {field.size} bytes")
+        raise BrokenBlockError(f"field {field.name} is a number of {field.size} bytes")
     return field
 
 
@@ -198,12 +203,12 @@ def _check_fields(layout: StreamLayout) -> None:
     end, names = 0, set()
     for field in sorted(layout.fields, key=lambda field: field.offset):
         if field.offset < end:
-            raise ValueError(f"field {field.name} overlaps its neighbour")
+            raise BrokenBlockError(f"field {field.name} overlaps its neighbour")
         end = field.offset + field.size
         if end > layout.size:
-            raise ValueError(f"field {field.name} ends after struct {layout.struct}")
+            raise BrokenBlockError(f"field {field.name} ends after struct {layout.struct}")
         if field.name in names:
-            raise ValueError(f"field {field.name} comes twice")
+            raise BrokenBlockError(f"field {field.name} comes twice")
         names.add(field.name)
 
 
@@ -216,19 +221,19 @@ def dump_json(value: Mapping[str, Any]) -> bytes:
 
 
 def parse_json(payload: bytes) -> dict[str, Any]:
-    """Read one JSON object of bounded size and depth; ValueError says what is wrong with it."""
+    """Read one JSON object of bounded size and depth; BrokenBlockError says what is wrong with it."""
     if len(payload) > MAX_JSON_BYTES:
-        raise ValueError(f"{len(payload)} bytes of JSON, at most {MAX_JSON_BYTES} are read")
+        raise BrokenBlockError(f"{len(payload)} bytes of JSON, at most {MAX_JSON_BYTES} are read")
     if _depth(payload) > _MAX_JSON_DEPTH:
-        raise ValueError(f"JSON deeper than {_MAX_JSON_DEPTH} levels")
+        raise BrokenBlockError(f"JSON deeper than {_MAX_JSON_DEPTH} levels")
     value = json.loads(payload.decode("utf-8"), parse_constant=_refuse_constant)
     if not isinstance(value, dict):
-        raise ValueError("not a JSON object")  # noqa: TRY004 - one error type for whatever a file may hold
+        raise BrokenBlockError("not a JSON object")
     return value
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
+    raise BrokenBlockError(f"{name} is not JSON")
 
 
 def _depth(payload: bytes) -> int:

@@ -42,6 +42,6 @@ def migrate(
     by_start = {step.start: step for step in steps}
     for version in range(major, target):
         if version not in by_start:
-            raise InputUnreadable(f"recordings of format version {version} cannot be read: no such version was released")
+            raise InputUnreadable(f"format version {version} cannot be read: no such version was released")
         value = by_start[version].upgrade(type_, value)
     return value

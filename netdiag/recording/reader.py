@@ -28,6 +28,7 @@ from netdiag.recording.format import (
     MAX_RECORDS_BYTES,
     RING_HEADER_BYTES,
     BlockType,
+    BrokenBlockError,
     FieldKind,
     StreamLayout,
     parse_json,
@@ -207,9 +208,7 @@ class _Reader:
         if block is None:
             return False
         try:
-            if block[0] != BlockType.HEADER:
-                raise ValueError("the first block is no header")
-            self._header = _checked_header(self._json(BlockType.HEADER, block[2]))
+            self._header = _checked_header(block[0], self._json(BlockType.HEADER, block[2]))
         except ValueError as error:
             raise InputUnreadable(f"byte {start}: {error}") from error
         return True
@@ -256,7 +255,7 @@ class _Reader:
         if type_ == BlockType.RECORDS:
             layout = self._layouts.get(stream)
             if layout is None:
-                raise ValueError(f"records of stream {stream} come before their layout")
+                raise BrokenBlockError(f"records of stream {stream} come before their layout")
             part.runs.setdefault(layout.name, []).append(_run(layout, payload))
         elif type_ == BlockType.LAYOUT:
             self._add_layout(stream, StreamLayout.from_json(self._json(BlockType.LAYOUT, payload)))
@@ -265,14 +264,14 @@ class _Reader:
         elif type_ == BlockType.END:
             part.end = _checked_end(self._json(BlockType.END, payload))
         elif type_ == BlockType.HEADER:
-            raise ValueError("a second header")
+            raise BrokenBlockError("a second header")
         # Any other type is of a newer minor version, which may only add what older readers can do without.
 
     def _add_layout(self, stream: int, layout: StreamLayout) -> None:
         if layout.stream != stream or stream in self._layouts:
-            raise ValueError(f"a second or misplaced layout of stream {stream}")
+            raise BrokenBlockError(f"a second or misplaced layout of stream {stream}")
         if any(known.name == layout.name for known in self._layouts.values()):
-            raise ValueError(f"two streams are named {layout.name}")
+            raise BrokenBlockError(f"two streams are named {layout.name}")
         self._layouts[stream] = layout
 
     def _json(self, type_: BlockType, payload: bytes) -> dict[str, Any]:
@@ -289,26 +288,28 @@ class _Part:
 def _run(layout: StreamLayout, payload: bytes) -> Records:
     """Return a run of records as an array over the payload, without those that the kernel program discarded."""
     if len(payload) % layout.stride:
-        raise ValueError(f"{len(payload)} bytes of records of {layout.stride} bytes each")
+        raise BrokenBlockError(f"{len(payload)} bytes of records of {layout.stride} bytes each")
     records = np.frombuffer(payload, dtype_of(layout))
     if layout.offset != RING_HEADER_BYTES or layout.stride % 4:
         return records
     headers = np.frombuffer(payload, "<u4")[:: layout.stride // 4]
     if np.any((headers & _LENGTH != layout.size) | (headers & _BUSY != 0)):
-        raise ValueError(f"a record of {layout.name} with another length, or not finished")
+        raise BrokenBlockError(f"a record of {layout.name} with another length, or not finished")
     discarded = headers & _DISCARDED != 0
     return records[~discarded] if discarded.any() else records
 
 
-def _checked_header(header: dict[str, Any]) -> dict[str, Any]:
+def _checked_header(type_: int, header: dict[str, Any]) -> dict[str, Any]:
+    if type_ != BlockType.HEADER:
+        raise BrokenBlockError("the first block is no header")
     clock = header.get("clock")
     if not isinstance(clock, dict) or not all(_is_instant(clock.get(name)) for name in _CLOCKS):
-        raise ValueError(f"the header's clock lacks {', '.join(_CLOCKS)}")
+        raise BrokenBlockError(f"the header's clock lacks {', '.join(_CLOCKS)}")
     for name, kind in _HEADER_KINDS.items():
         if not isinstance(header.setdefault(name, kind()), kind):
-            raise ValueError(f"{name} of the header is no {kind.__name__}")
+            raise BrokenBlockError(f"{name} of the header is no {kind.__name__}")
     if not isinstance(header.setdefault("command", None), dict | None):
-        raise ValueError("command of the header is neither an object nor null")
+        raise BrokenBlockError("command of the header is neither an object nor null")
     return header
 
 
@@ -318,13 +319,13 @@ _HEADER_KINDS: dict[str, type] = {"version": str, "started": str, "tier": str, "
 
 def _checked_fact(fact: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(fact.get("kind"), str):
-        raise ValueError("a fact without a kind")  # noqa: TRY004 - one error type for whatever a file may hold
+        raise BrokenBlockError("a fact without a kind")
     return fact
 
 
 def _checked_end(end: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(end.get("exit_reason"), str) or not _is_instant(end.get("at_ns")):
-        raise ValueError("an end without exit_reason and at_ns")
+        raise BrokenBlockError("an end without exit_reason and at_ns")
     return end
 
 
