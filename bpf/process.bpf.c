@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+/* The life of the traced processes: fork, exec, exit. Children of targets become targets. */
+
+#include "netdiag/process.h"
+#include <bpf/bpf_tracing.h>
+
+/* The kernel knows no word for Apache-2.0 OR GPL-2.0: this names the half that it needs. */
+char LICENSE[] SEC("license") = "GPL v2";
+
+/* Emits the layout into BTF. */
+const struct process_event *nd_layout_process_event __attribute__((unused));
+
+static __always_inline bool is_target(__u32 tgid)
+{
+	return bpf_map_lookup_elem(&targets, &tgid) || bpf_map_lookup_elem(&known_processes, &tgid);
+}
+
+static __always_inline void handle_fork(struct task_struct *parent, struct task_struct *child)
+{
+	__u32 parent_tgid, tgid;
+	__u8 one = 1;
+
+	if (BPF_CORE_READ(child, pid) != BPF_CORE_READ(child, tgid))
+		return; /* a thread */
+	parent_tgid = nd_task_tgid(parent);
+	if (!bpf_map_lookup_elem(&targets, &parent_tgid))
+		return;
+	if (!nd_filter_follow)
+		return;
+	tgid = nd_task_tgid(child);
+	bpf_map_update_elem(&targets, &tgid, &one, BPF_ANY);
+	nd_write_process(child, ND_PROCESS_FORK, 0, 0);
+}
+
+/* Does the base name of a path start with the wanted program name? Both cut at 15 characters. */
+static __always_inline bool same_program(const char *path)
+{
+	char name[128] = {};
+	int start = 0;
+	long length = bpf_probe_read_kernel_str(name, sizeof(name), path);
+
+	if (length <= 0)
+		return false;
+	for (int i = 0; i < 127; i++) {
+		if (!name[i])
+			break;
+		if (name[i] == '/')
+			start = i + 1;
+	}
+	for (int i = 0; i < 15; i++) {
+		char c = name[(start + i) & 127];
+
+		if (nd_filter_exe[i] != c)
+			return false;
+		if (!c)
+			return true;
+	}
+	return true;
+}
+
+static __always_inline void handle_exec(struct task_struct *task, struct linux_binprm *bprm)
+{
+	const char *filename = BPF_CORE_READ(bprm, filename);
+	__u32 tgid = nd_task_tgid(task);
+	__u8 one = 1;
+
+	if (nd_filter_exe[0]) {
+		const char *resolved = (const char *)BPF_CORE_READ(bprm, file, f_path.dentry, d_name.name);
+
+		if (same_program(filename) || same_program(resolved))
+			bpf_map_update_elem(&targets, &tgid, &one, BPF_ANY);
+	}
+	if (is_target(tgid))
+		nd_write_process(task, ND_PROCESS_EXEC, 0, filename);
+}
+
+static __always_inline void handle_exit(struct task_struct *task)
+{
+	struct signal_struct *signal = BPF_CORE_READ(task, signal);
+	__u32 tgid, code;
+
+	if (BPF_CORE_READ(signal, live.counter))
+		return; /* other threads live on */
+	tgid = nd_task_tgid(task);
+	if (!is_target(tgid))
+		return;
+	code = BPF_CORE_READ(signal, group_exit_code);
+	nd_write_process(task, ND_PROCESS_EXIT, code ? code : BPF_CORE_READ(task, exit_code), 0);
+	bpf_map_delete_elem(&targets, &tgid);
+	bpf_map_delete_elem(&known_processes, &tgid);
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
+{
+	handle_fork(parent, child);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(sched_process_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
+{
+	handle_exec(task, bprm);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(sched_process_exit, struct task_struct *task)
+{
+	handle_exit(task);
+	return 0;
+}
