@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Private network namespaces in which a lab run may lose, delay and refuse packets. Needs root; real addresses are never touched.
+
+`[network]` of a scenario: `rtt_ms` puts client and server into two namespaces with a router that holds packets back;
+without it both share one namespace and its loopback. `rules` are nftables statements for the input hook (`PORT` stands
+for the server's port), `sysctl` sets kernel variables of the client's namespace.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from netdiag.errors import NotPermitted, Unsupported
+
+__all__ = ["HostNetwork", "PrivateNetwork", "of"]
+
+CLIENT_IP, SERVER_IP = "10.77.0.1", "10.77.1.1"
+
+
+class HostNetwork:
+    """The machine's own loopback: nothing to set up."""
+
+    address = "127.0.0.1"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        return None
+
+    def for_client(self, argv: Sequence[str]) -> list[str]:
+        """Return the command as it is."""
+        return list(argv)
+
+    def for_server(self, argv: Sequence[str]) -> list[str]:
+        """Return the command as it is."""
+        return list(argv)
+
+    def armed(self, port: int) -> None:
+        """Nothing to do once the server listens."""
+
+
+class PrivateNetwork:
+    """One or two namespaces, made on entry and removed on exit."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.settings = settings
+        self.rtt_ms = float(settings.get("rtt_ms", 0.0))
+        stem = f"ndlab-{os.getpid() % 100000}-{time.monotonic_ns() // 1000 % 1000000}"
+        self.client = f"{stem}-c"
+        self.server = f"{stem}-s" if self.rtt_ms else self.client
+        self.address = SERVER_IP if self.rtt_ms else "127.0.0.1"
+        self._cleanup = ExitStack()
+
+    def __enter__(self) -> Self:
+        check_rights()
+        try:
+            self._make()
+        except BaseException:
+            self._cleanup.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._cleanup.close()
+
+    def for_client(self, argv: Sequence[str]) -> list[str]:
+        """Return the command that runs `argv` in the client's namespace."""
+        return inside(self.client, argv)
+
+    def for_server(self, argv: Sequence[str]) -> list[str]:
+        """Return the command that runs `argv` in the server's namespace."""
+        return inside(self.server, argv)
+
+    def armed(self, port: int) -> None:
+        """Install the packet rules, now that the server's port is known."""
+        rules = [str(rule).replace("PORT", str(port)) for rule in self.settings.get("rules", [])]
+        if rules:
+            lines = ["table inet lab {", "chain arriving {", "type filter hook input priority 0;", *rules, "}", "}"]
+            command(inside(self.server, ["nft", "-f", "-"]), text="\n".join(lines) + "\n")
+
+    def _make(self) -> None:
+        for name in dict.fromkeys((self.client, self.server)):
+            command(["ip", "netns", "add", name])
+            self._cleanup.callback(command, ["ip", "netns", "del", name])
+            command(["ip", "-n", name, "link", "set", "lo", "up"])
+        if self.rtt_ms:
+            self._route()
+        for name, value in self.settings.get("sysctl", {}).items():
+            command(inside(self.client, ["sysctl", "-qw", f"{name}={value}"]))
+
+    def _route(self) -> None:
+        loss = str(self.settings.get("loss", 0.0))
+        argv = [sys.executable, "-m", "netdiag.lab.router", self.client, self.server, str(self.rtt_ms / 2), loss]
+        router = subprocess.Popen([*argv, str(self.settings.get("seed", 0))], stdout=subprocess.PIPE, text=True)
+        self._cleanup.callback(router.wait)
+        self._cleanup.callback(router.terminate)
+        if router.stdout is None or router.stdout.readline().strip() != "ready":
+            raise Unsupported("the lab's router did not start", hint="it needs /dev/net/tun")
+        for name, own, peer in ((self.client, CLIENT_IP, SERVER_IP), (self.server, SERVER_IP, CLIENT_IP)):
+            command(["ip", "-n", name, "addr", "add", f"{own}/32", "dev", "lab0"])
+            command(["ip", "-n", name, "link", "set", "lab0", "mtu", "1500", "up"])
+            command(["ip", "-n", name, "route", "add", f"{peer}/32", "dev", "lab0", "src", own])
+
+
+def of(settings: Mapping[str, Any]) -> HostNetwork | PrivateNetwork:
+    """Return the network that a scenario's `[network]` table asks for."""
+    return PrivateNetwork(settings) if settings else HostNetwork()
+
+
+def inside(namespace: str, argv: Sequence[str]) -> list[str]:
+    """Return the command that runs `argv` in a namespace, with the mounts of the machine."""
+    return ["nsenter", f"--net=/run/netns/{namespace}", "--", *argv]
+
+
+def check_rights() -> None:
+    """Raise NotPermitted or Unsupported where namespaces can't be made."""
+    if os.geteuid() != 0:
+        raise NotPermitted("this scenario makes private network namespaces", hint="start it with sudo")
+    missing = [name for name in ("ip", "nft", "nsenter", "sysctl") if shutil.which(name) is None]
+    if missing or not Path("/dev/net/tun").exists():
+        raise Unsupported(f"missing: {', '.join(missing) or '/dev/net/tun'}", hint="apt install iproute2 nftables procps")
+
+
+def command(argv: Sequence[str], *, text: str | None = None) -> None:
+    """Run one set-up command; its own words are the error's."""
+    done = subprocess.run(argv, input=text, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Unsupported(f"{' '.join(argv)}: {done.stderr.strip()[-200:]}")
