@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The verbs of scripts/, for those who type make. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup bpf lint fix test unit kernel fuzz goldens build clean
+.PHONY: help setup bpf lint fix test unit kernel coverage fuzz goldens build clean
 
 help: ## say what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -26,6 +26,9 @@ unit: ## only the fast tests that need no rights
 
 kernel: ## only the tests that load kernel programs (as root)
 	scripts/test -m kernel
+
+coverage: ## which lines the tests without kernel programs reach
+	scripts/coverage
 
 fuzz: ## long run of the parsers' property tests
 	scripts/fuzz
