@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recording's file: made by the user, readable by nobody else, kept as `last`, never in place of another file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+from typing import Self
+
+from netdiag import state
+from netdiag.errors import UsageError
+from netdiag.tracing.request import TraceRequest
+
+__all__ = ["RecordingFile"]
+
+_MAGIC = b"NETDIAG\0"
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+
+
+class RecordingFile:
+    """An open, empty recording; its descriptor goes to the recorder."""
+
+    def __init__(self, path: Path, fd: int, *, temporary: bool = False, kept: Path | None = None) -> None:
+        self.path = path
+        self.fd = fd
+        self.temporary = temporary
+        self._kept = kept
+        """The second name, or the later copy, in the state folder."""
+
+    @classmethod
+    def create(cls, request: TraceRequest) -> Self:
+        """Make the file that `request` asks for. Raises UsageError where that is impossible."""
+        try:
+            if request.save is not None:
+                return cls._saved(request.save, keep=request.keep)
+            if not request.keep:
+                fd, name = tempfile.mkstemp(prefix="netdiag-", suffix=".netdiag")
+                return cls(Path(name), fd, temporary=True)
+            path = state.new_path()
+            return cls(path, os.open(path, _FLAGS | os.O_EXCL, 0o600))
+        except OSError as error:
+            where = error.filename or request.save or state.folder()
+            hint = None if request.save else "--save FILE puts it elsewhere"
+            raise UsageError(f"the recording {where} cannot be written: {error.strerror}", hint=hint) from error
+
+    @classmethod
+    def _saved(cls, path: Path, *, keep: bool) -> Self:
+        """Open the file that the user named: a new one, or an older recording to be replaced."""
+        fd = os.open(path, _FLAGS | os.O_NONBLOCK, 0o600)
+        try:
+            _check_replaceable(path, fd)
+            os.ftruncate(fd, 0)
+            os.fchmod(fd, 0o600)
+        except BaseException:
+            os.close(fd)
+            raise
+        return cls(path, fd, kept=_second_name(path) if keep else None)
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes were recorded."""
+        return os.fstat(self.fd).st_size
+
+    def finish(self) -> None:
+        """Close the file, see that it is kept as `last`, and delete what is too old."""
+        os.close(self.fd)
+        if self._kept is not None and not self._kept.exists():
+            with contextlib.suppress(OSError):  # a full disk must not cost the results
+                if self.path.stat().st_size <= state.MAX_BYTES:
+                    _copy(self.path, self._kept)
+        if not self.temporary:
+            state.prune()
+
+    def abandon(self) -> None:
+        """Close and remove the file: nothing was recorded."""
+        os.close(self.fd)
+        for path in (self.path, self._kept):
+            if path is not None:
+                with contextlib.suppress(OSError):
+                    path.unlink(missing_ok=True)
+
+
+def _check_replaceable(path: Path, fd: int) -> None:
+    """Raise UsageError for anything but an empty file or a recording: a mistyped name must not cost a file."""
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
+        raise UsageError(f"{path} is not a regular file: a recording cannot be saved there")
+    if found.st_size == 0:
+        return
+    with path.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise UsageError(f"{path} exists and is not a recording; it was left as it is")
+
+
+def _second_name(path: Path) -> Path | None:
+    """Return the name under which the saved recording is also kept: a link now, or where a copy goes at the end."""
+    try:
+        kept = state.new_path()
+    except OSError:
+        return None
+    with contextlib.suppress(OSError):  # another file system
+        os.link(path, kept)
+    return kept
+
+
+def _copy(source: Path, target: Path) -> None:
+    with source.open("rb") as read, os.fdopen(os.open(target, _FLAGS | os.O_EXCL, 0o600), "wb") as write:
+        shutil.copyfileobj(read, write)

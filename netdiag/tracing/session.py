@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole trace: start what has to be started, use privileges for one moment, wait, and stop in good order."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from netdiag import privilege
+from netdiag.errors import NetdiagError
+from netdiag.privilege import User
+from netdiag.processes import mask_argv, open_pid, resolve
+from netdiag.tracing.caller import command_environment, environment_before_sudo, search_path
+from netdiag.tracing.command import Command, Located, locate
+from netdiag.tracing.elevation import plan
+from netdiag.tracing.files import RecordingFile
+from netdiag.tracing.recorder import Interrupted, Recorder
+from netdiag.tracing.request import ExitReason, IfUnavailable, Progress, TraceRequest, TraceResult
+from netdiag.tracing.signals import Signals
+from netdiag.tracing.watch import Attached, Watch
+
+__all__ = ["trace"]
+
+
+def trace(
+    request: TraceRequest,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_notice: Callable[[str], None] | None = None,
+) -> TraceResult:
+    """Trace what `request` says, and return when the trace has ended.
+
+    `on_progress` is called about five times a second, `on_notice` with lines for the user's eyes. Call it from the
+    main thread of a process with one thread: it forks, it catches Ctrl-C, and where the process has privileges it
+    gives all of them up for good (`netdiag.privilege.drop`). Raises NetdiagError where nothing could be traced.
+    """
+    notify = on_notice or _ignore
+    user = privilege.calling_user()
+    with contextlib.ExitStack() as stack:
+        pids = [open_pid(pid) for pid in request.target.pids]
+        for fd in pids:
+            stack.callback(os.close, fd)
+        command = None
+        if request.command:
+            located = _command(request, user, notify)
+            if isinstance(located, TraceResult):
+                return located
+            command = located
+            stack.callback(command.close)
+        signals = stack.enter_context(Signals(also=(signal.SIGQUIT,) if command else ()))
+        try:
+            attached = stack.enter_context(contextlib.closing(_attached(request, user, command, signals, notify)))
+        except Interrupted:
+            return TraceResult(
+                recording=None, exit_reason=ExitReason.INTERRUPTED, command_status=None, duration_s=0.0, coverage=None
+            )
+        except NetdiagError as error:
+            privilege.drop(user)
+            if command is None or request.if_unavailable is IfUnavailable.FAIL:
+                raise
+            notify(f"not traced: {error.message}")
+            attached = None
+        return Watch(request, attached, command, signals, pids, on_progress or _ignore, notify).run()
+
+
+def _attached(
+    request: TraceRequest, user: User | None, command: Command | None, signals: Signals, notify: Callable[[str], None]
+) -> Attached:
+    """Attach, hand over, drop: the one place where privileges are used.
+
+    Under sudo nothing of the user's is looked at before the privileges are gone; otherwise the target and the file
+    are checked first, so that nobody types a password for nothing.
+    """
+    elevation = plan(under_sudo=user is not None)
+    if elevation.notice:
+        notify(elevation.notice)
+    prepared = None if user is not None else _prepared(request, command)
+    recorder = None
+    try:
+        recorder = Recorder(elevation, signals)
+        privilege.drop(user)
+        prepared = prepared or _prepared(request, command)
+        start, file = prepared
+        armed = recorder.arm(start, file.fd)
+    except BaseException:
+        if prepared is not None:
+            prepared[1].abandon()
+        if recorder is not None:
+            recorder.close()
+        raise
+    return Attached(recorder=recorder, file=file, coverage=armed.get("coverage"))
+
+
+def _prepared(request: TraceRequest, command: Command | None) -> tuple[dict[str, Any], RecordingFile]:
+    """Return the start message and the file of the recording."""
+    target = resolve(request.target)
+    said = None
+    if command is not None:
+        target["pids"].append(command.pid)
+        said = {"pid": command.pid, "argv": mask_argv(request.command, keep=request.keep_argv)}
+    start = {
+        "do": "start",
+        "target": target,
+        "command": said,
+        "probes": list(request.probes),
+        "options": {**request.options, "keep_argv": request.keep_argv},
+    }
+    return start, RecordingFile.create(request)
+
+
+def _command(request: TraceRequest, user: User | None, notify: Callable[[str], None]) -> Command | TraceResult:
+    """Fork CMD, which waits; or the result of a command that cannot be run."""
+    before = environment_before_sudo() if user is not None else None
+    owner = None if request.as_root else user
+    environment = command_environment(owner, before)
+    name = request.command[0]
+    found = locate(name, search_path(environment))
+    if found.path is None:
+        notify(f"{name}: {'command not found' if found.status == 127 else 'permission denied'}")
+        return TraceResult(
+            recording=None,
+            exit_reason=ExitReason.COMMAND_EXITED,
+            command_status=found.status,
+            duration_s=0.0,
+            coverage=None,
+        )
+    if user is not None:
+        _compare(name, found, user, before, notify, as_root=request.as_root)
+    return Command(request.command, found.path, environment, user=owner)
+
+
+def _compare(
+    name: str,
+    found: Located,
+    user: User,
+    before: dict[bytes, bytes] | None,
+    notify: Callable[[str], None],
+    *,
+    as_root: bool,
+) -> None:
+    """Warn where CMD means one program to root and another to the user who called sudo."""
+    roots = locate(name, os.environ.get("PATH", os.defpath)).path
+    if before is None:
+        if "/" not in name:
+            notify(f"{name} is {found.path} by root's search path: that of {user.name or user.uid} cannot be seen")
+        return
+    theirs = locate(name, search_path(before)).path
+    if theirs != roots:
+        who = user.name or str(user.uid)
+        runs, other, whose = (roots, theirs, who) if as_root else (theirs, roots, "root")
+        notify(f"{name} runs {runs}; for {whose} it would be {other or 'not found'}")
+
+
+def _ignore(_: object) -> None:
+    """Stand for a listener that nobody gave."""
