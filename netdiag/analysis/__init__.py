@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables in, findings out. Pure: no clock, file of the user, process or socket is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from netdiag.analysis import connect, reuse
+from netdiag.analysis.case import Case, Options, prepare
+from netdiag.analysis.settle import settle
+from netdiag.findings import Finding, Severity
+
+if TYPE_CHECKING:
+    from netdiag.tables import Tables
+
+__all__ = ["ANALYSES", "Analysis", "Failure", "Options", "Report", "examine", "run"]
+
+Analysis: TypeAlias = Callable[[Case], list[Finding]]
+
+ANALYSES: tuple[Analysis, ...] = (
+    connect.analyze,
+    reuse.analyze,
+)
+"""In no order that matters: the findings are settled and sorted afterwards."""
+
+_LOSSY = 0.7
+"""What confidence is multiplied by when events were lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An analysis that could not do its work on these tables."""
+
+    analysis: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All findings, loudest first, and the analyses that failed."""
+
+    findings: tuple[Finding, ...]
+    failures: tuple[Failure, ...]
+
+
+def run(tables: Tables, options: Options | None = None) -> list[Finding]:
+    """Return what the tables show: one finding per cause, by severity and then cost, unknown cost last."""
+    return list(examine(tables, options).findings)
+
+
+def examine(tables: Tables, options: Options | None = None) -> Report:
+    """Return the findings as `run` does, and which analyses failed and why."""
+    case = prepare(tables, options or Options())
+    found: list[Finding] = []
+    failures: list[Failure] = []
+    for analysis in ANALYSES:
+        try:
+            found += analysis(case)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            # one analysis that stumbles over odd tables must not take the others' findings with it
+            failures.append(Failure(analysis=analysis.__module__, reason=f"{type(error).__name__}: {error}"))
+    if tables.lossy or tables.truncated:
+        found = [replace(finding, confidence=round(finding.confidence * _LOSSY, 2)) for finding in found]
+    return Report(findings=tuple(sorted(settle(found), key=_rank)), failures=tuple(failures))
+
+
+def _rank(finding: Finding) -> tuple[int, bool, float, str, int, str]:
+    cost = finding.cost_ms
+    order = list(Severity).index(finding.severity)
+    pid = finding.subject.pid or 0
+    return (order, cost is None, -(cost or 0.0), finding.code, pid, finding.subject.remote or "")

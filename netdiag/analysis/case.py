@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every analysis works on: the tables once prepared, connections grouped by program and host, and the options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from netdiag.analysis.links import NAN, Link, column, known, links_of, number, text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from netdiag.tables import Tables
+
+__all__ = ["Case", "Group", "Options", "Process", "prepare"]
+
+_MS = 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a user may set."""
+
+    slow_ms: float = 500.0
+    """A server that needs longer than this is slow, milliseconds."""
+    far_ms: float = 80.0
+    """A round trip from which a server is far, milliseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """What the analyses need of a process; None and NaN where unknown."""
+
+    pid: float
+    ppid: float
+    exe: str | None
+    comm: str | None
+    started_ns: float
+    ended_ns: float
+    libraries: tuple[str, ...]
+    """Names of detected client libraries, certain ones first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The client connections of one program to one host and port, by time of opening."""
+
+    pid: float
+    host: str
+    """Name where known, else address; with the port."""
+    links: tuple[Link, ...]
+    process: Process | None
+
+    @property
+    def calls(self) -> float:
+        """Application requests on these connections, a connection with unknown requests counted by its turns."""
+        return sum(link.app for link in self.links if known(link.app))
+
+    @property
+    def exact(self) -> bool:
+        """Every connection's requests were counted, none estimated."""
+        return all(link.exact for link in self.links)
+
+    @property
+    def end_ns(self) -> float:
+        """When the program ended, NaN when it still ran."""
+        return self.process.ended_ns if self.process else NAN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One recording, prepared."""
+
+    tables: Tables
+    options: Options
+    links: tuple[Link, ...]
+    groups: tuple[Group, ...]
+    processes: Mapping[float, Process]
+    total_ms: float
+    """Time that requests took, milliseconds; NaN when nothing was measured."""
+
+    @property
+    def clients(self) -> tuple[Link, ...]:
+        """Connections that the traced programs opened."""
+        return tuple(link for link in self.links if link.role == "client")
+
+
+def prepare(tables: Tables, options: Options) -> Case:
+    """Return the case for a recording's tables."""
+    links = links_of(tables.connections, tables.turns)
+    processes = {process.pid: process for process in _processes(tables.processes)}
+    groups = _groups([link for link in links if link.role == "client"], processes)
+    return Case(
+        tables=tables,
+        options=options,
+        links=links,
+        groups=groups,
+        processes=processes,
+        total_ms=_total_ms(tables.requests, links),
+    )
+
+
+def _processes(frame: pd.DataFrame) -> list[Process]:
+    names = ("pid", "ppid", "exe", "comm", "started_ns", "ended_ns", "libraries")
+    return [_process(*cells) for cells in zip(*(column(frame, name) for name in names), strict=True)]
+
+
+def _process(pid: Any, ppid: Any, exe: Any, comm: Any, started: Any, ended: Any, libraries: Any) -> Process:
+    found = libraries if isinstance(libraries, (list, tuple)) else ()
+    return Process(
+        pid=number(pid),
+        ppid=number(ppid),
+        exe=text(exe),
+        comm=text(comm),
+        started_ns=number(started),
+        ended_ns=number(ended),
+        libraries=tuple(str(library["name"]) for library in found if library.get("name")),
+    )
+
+
+def _groups(clients: Sequence[Link], processes: Mapping[float, Process]) -> tuple[Group, ...]:
+    found: dict[tuple[float, str], list[Link]] = {}
+    for link in clients:
+        pid = link.pid if known(link.pid) else -1.0
+        found.setdefault((pid, host_of(link)), []).append(link)
+    return tuple(
+        Group(
+            pid=pid if pid >= 0 else NAN,
+            host=host,
+            links=tuple(sorted(links, key=_opened)),
+            process=processes.get(pid),
+        )
+        for (pid, host), links in found.items()
+    )
+
+
+def host_of(link: Link) -> str:
+    """Return what names the server: its name where known, else its address, and the port."""
+    if link.remote_name and known(link.remote_port):
+        return f"{link.remote_name}:{int(link.remote_port)}"
+    return link.remote
+
+
+def _opened(link: Link) -> tuple[float, int]:
+    return (link.opened_ns if known(link.opened_ns) else -1.0, link.row)
+
+
+def _total_ms(requests: pd.DataFrame, links: Sequence[Link]) -> float:
+    """Return the measured time of requests where most were seen as such, else the busy time of connections."""
+    measured = [value for value in map(number, column(requests, "total_ms")) if known(value)]
+    clients = [link for link in links if link.role == "client"]
+    counted = sum(link.app for link in clients if known(link.app))
+    if measured and len(measured) >= 0.9 * counted:
+        return float(sum(measured))
+    busy = sum(link.busy_ms for link in clients)
+    return busy if busy > 0 else NAN

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a check says about lost connections, and the small judgements that all checks share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TypeAlias
+
+from netdiag.analysis.case import Group
+from netdiag.analysis.links import Link, known
+from netdiag.findings import Learned
+
+__all__ = [
+    "PROMPT_MS",
+    "Check",
+    "Claim",
+    "at_once",
+    "cluster",
+    "complete",
+    "learned",
+    "prompt_local",
+    "soon_remote",
+    "tolerance",
+]
+
+PROMPT_MS = 400.0
+"""A program that closes within this time of an answer was done with the connection: no idle timer is that short."""
+_SERVER_SOON_MS = 50.0
+"""A server that closes within this and one round trip did not wait for an idle timer."""
+_EXIT_NS = 150e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One cause for lost connections of one group."""
+
+    code: str
+    lost: tuple[Link, ...]
+    confidence: float
+    cause: str | None = None
+    learned: Learned | None = None
+    note: str = ""
+    """What stands beside the count in the evidence."""
+    pays: tuple[Link, ...] | None = None
+    """Connections that the fix would save; None = those opened after the lost ones."""
+    breaks: bool = False
+    """Requests fail of it."""
+    words: dict[str, str] = field(default_factory=dict)
+    """Further values for the texts."""
+
+
+Check: TypeAlias = Callable[[Group, Sequence[Link]], Claim | None]
+"""Looks at the lost connections that no earlier check explained."""
+
+
+def at_once(link: Link) -> bool:
+    """Closed so soon after a response that the order of the closes proves nothing."""
+    return link.idle_before_close_ms <= link.floor_ms
+
+
+def complete(link: Link) -> bool:
+    """The last request was answered and no byte of the answer was left unread."""
+    answered = link.calls[-1].answered if link.calls else link.app > 0
+    return answered and not link.unread_close and not link.unread > 0
+
+
+def prompt_local(link: Link) -> bool:
+    """The program closed it soon after a complete answer."""
+    return link.closed_by == "local" and complete(link) and link.idle_before_close_ms <= PROMPT_MS
+
+
+def soon_remote(link: Link) -> bool:
+    """The server closed it with or soon after its answer."""
+    limit = _SERVER_SOON_MS + (link.rtt_ms if known(link.rtt_ms) else 0.0)
+    return link.closed_by == "remote" and complete(link) and link.idle_before_close_ms <= limit
+
+
+def at_exit(link: Link, group: Group, span_ns: float) -> bool:
+    """The end of the program or of the trace closed it, not a habit."""
+    end = group.end_ns if known(group.end_ns) else span_ns
+    return not at_once(link) and link.closed_by == "local" and link.closing_ns >= end - _EXIT_NS
+
+
+def tolerance(value: float) -> float:
+    """Return how far timers of one setting may lie apart, in the unit of milliseconds."""
+    return max(60.0, 0.05 * value)
+
+
+def cluster(links: Sequence[Link], measure: Callable[[Link], float]) -> list[Link]:
+    """Return the largest set of connections whose measure (milliseconds) is one and the same number."""
+    ordered = sorted((link for link in links if known(measure(link))), key=measure)
+    best: list[Link] = []
+    for first, link in enumerate(ordered):
+        limit = measure(link) + tolerance(measure(link))
+        same = [other for other in ordered[first:] if measure(other) <= limit]
+        best = same if len(same) > len(best) else best
+    return best
+
+
+def learned(name: str, values_ms: Sequence[float]) -> Learned:
+    """Return the number that several measurements (milliseconds) agree on, in seconds."""
+    return Learned(
+        name=name, value=median(values_ms) / 1e3, low=min(values_ms) / 1e3, high=max(values_ms) / 1e3, unit="s"
+    )

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why connections were not used again: each lost connection gets at most one cause, by a fixed order of checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from netdiag.analysis.build import Seen, finding, milliseconds
+from netdiag.analysis.case import Case, Group
+from netdiag.analysis.claims import Check, Claim, at_exit
+from netdiag.analysis.links import NAN, Link, known
+from netdiag.analysis.lost_client import client_idle_expiry, client_per_call, client_per_thread
+from netdiag.analysis.lost_server import (
+    server_close,
+    server_idle_timeout,
+    server_max_age,
+    server_max_requests,
+    server_reload,
+)
+from netdiag.analysis.pricing import setup_cost, successors
+from netdiag.findings import Finding
+
+__all__ = ["CHECKS", "analyze"]
+
+CHECKS: tuple[Check, ...] = (
+    server_reload,
+    server_idle_timeout,
+    server_max_requests,
+    server_max_age,
+    server_close,
+    client_per_thread,
+    client_per_call,
+    client_idle_expiry,
+)
+"""In the order in which they look at the lost connections of a group."""
+
+
+def analyze(case: Case) -> list[Finding]:
+    """Return one finding per cause and group."""
+    return [finding(case, _seen(group, claim)) for group in case.groups for claim in _claims(case, group)]
+
+
+def _claims(case: Case, group: Group) -> list[Claim]:
+    span_ns = case.tables.span_ms * 1e6
+    rest = [link for link in group.links if _lost(link) and not at_exit(link, group, span_ns)]
+    claims: list[Claim] = []
+    for check in CHECKS:
+        claim = check(group, rest)
+        if claim is not None:
+            claims.append(claim)
+            taken = {link.row for link in claim.lost}
+            rest = [link for link in rest if link.row not in taken]
+    return claims
+
+
+def _lost(link: Link) -> bool:
+    """It carried requests in this trace from its start and ended in it."""
+    return bool(link.outcome in (None, "established") and known(link.closing_ns) and link.used and link.closed_by)
+
+
+def _seen(group: Group, claim: Claim) -> Seen:
+    paid = list(claim.pays) if claim.pays is not None else successors(claim.lost, group.links)
+    calls = max(group.calls, float(len(claim.lost)))
+    cost = setup_cost(paid) if paid else NAN
+    return Seen(
+        code=claim.code,
+        links=tuple(sorted(claim.lost, key=lambda link: link.row)),
+        count=len(claim.lost),
+        of=round(calls),
+        confidence=claim.confidence * (1.0 if _sure(claim.lost) else 0.8),
+        cost_ms=cost,
+        cause=claim.cause,
+        learned=claim.learned,
+        note=claim.note,
+        structural=len(paid) > calls / 2,
+        breaks=claim.breaks,
+        what_if=_what_if(paid, cost, calls),
+        calls=calls,
+        words=claim.words,
+        host=group.host,
+        process=group.process,
+    )
+
+
+def _sure(lost: Sequence[Link]) -> bool:
+    """The requests were counted, or at least it is known that the connections were encrypted."""
+    return all(link.exact or link.encrypted is not None for link in lost)
+
+
+def _what_if(paid: Sequence[Link], cost: float, calls: float) -> str | None:
+    if not paid or not known(cost):
+        return None
+    each = milliseconds(cost / calls)
+    return f"{len(paid)} connections fewer, {each} less per call on average (an estimate from this run's parts)"
