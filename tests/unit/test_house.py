@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MAX_LINES = 500
 NOT_OURS = {"build", "dist", "node_modules", "__pycache__"}
 CODE = {".py", ".c", ".h", ".mjs", ".js", ".css", ".sh"}
+KINDS = ("unit", "integration", "kernel")
 HERE = Path(__file__).resolve()
 TRACED_PROGRAMS = ROOT / "netdiag" / "lab" / "clients"
 """Programs that the lab runs as somebody else's code, with libraries that netdiag itself does not need."""
@@ -70,15 +71,21 @@ def modules() -> list[Path]:
 def mirrors(module: Path) -> list[Path]:
     """Return the files that test a module: tests/unit/a/test_b.py or test_b_<topic>.py for netdiag/a/b.py.
 
+    What only real traffic or a real process can show has the same name in tests/integration or tests/kernel.
     A package's own file is tested by test_init.py inside the package's folder, or by test_<package>.py beside or in it.
     """
     inside = module.relative_to(ROOT / "netdiag")
-    folder = ROOT / "tests" / "unit" / inside.parent
-    if inside.name == "__init__.py":
-        name = inside.parent.name
-        places = [folder / "test_init.py", folder / f"test_{name}.py", folder.parent / f"test_{name}.py"]
-        return [path for path in places if path.exists()]
-    return [*folder.glob(f"test_{inside.stem.lstrip('_')}.py"), *folder.glob(f"test_{inside.stem.lstrip('_')}_*.py")]
+    found: list[Path] = []
+    for kind in KINDS:
+        folder = ROOT / "tests" / kind / inside.parent
+        if inside.name == "__init__.py":
+            name = inside.parent.name
+            places = (folder / "test_init.py", folder / f"test_{name}.py", folder.parent / f"test_{name}.py")
+            found += [path for path in places if path.exists()]
+        else:
+            stem = inside.stem.strip("_")
+            found += [*folder.glob(f"test_{stem}.py"), *folder.glob(f"test_{stem}_*.py")]
+    return found
 
 
 def does_something(module: Path) -> bool:
@@ -190,6 +197,12 @@ def test_decisions_are_numbered_without_a_gap():
     assert numbers == list(range(1, len(numbers) + 1))
     index = (folder / "README.md").read_text()
     assert [path.name for path in folder.glob("[0-9]*.md") if path.name not in index] == []
+
+
+def test_pages_that_pages_name_exist():
+    pages = [path for path in files() if path.suffix == ".md"]
+    named = {name for page in pages for name in re.findall(r"\bdocs/[\w/.-]+\.md\b", page.read_text())}
+    assert sorted(name for name in named if not (ROOT / name).exists()) == []
 
 
 def test_the_changelog_knows_this_version():
