@@ -94,9 +94,14 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.Compl
     return subprocess.run(words, cwd=cwd, env=kept | environment, capture_output=True, text=True, check=False)
 
 
+def try_to_build(source: Path, out: Path, kind: str) -> subprocess.CompletedProcess[str]:
+    """Build a sdist or wheel of the source tree with the build backend of this environment."""
+    return run(sys.executable, "-m", "build", "--no-isolation", f"--{kind}", "--outdir", out, source, cwd=out.parent)
+
+
 def build(source: Path, out: Path, kind: str) -> Path:
-    """Build a sdist or wheel of the source tree with the build backend of this environment; return the file."""
-    done = run(sys.executable, "-m", "build", "--no-isolation", f"--{kind}", "--outdir", out, source, cwd=out.parent)
+    """Build a sdist or wheel that must succeed; return the file."""
+    done = try_to_build(source, out, kind)
     assert done.returncode == 0, done.stdout + done.stderr
     (built,) = out.iterdir()
     return built
@@ -134,6 +139,16 @@ def test_wheel_and_wheel_from_sdist_agree(wheel, sdist, tmp_path):
     (unpacked,) = tmp_path.iterdir()
     again = build(unpacked, tmp_path / "out", "wheel")
     assert members(again) == members(wheel)
+
+
+def test_nothing_is_built_without_the_kernel_programs(sdist, tmp_path):
+    assert run("tar", "-xf", sdist, cwd=tmp_path).returncode == 0
+    (unpacked,) = tmp_path.iterdir()
+    lost = sorted((unpacked / "bpf" / "build").rglob("*.bpf.o"))[0]
+    lost.unlink()
+    done = try_to_build(unpacked, tmp_path / "out", "wheel")
+    assert done.returncode != 0
+    assert f"not built: {lost.relative_to(unpacked)}; run make -C bpf first" in done.stdout + done.stderr
 
 
 def test_the_sdist_has_what_a_packager_needs(sdist):
