@@ -28,7 +28,7 @@ DATA = ("bpf", "probes", "reports")
 ARCHITECTURES = ("arm64", "x86_64")
 
 LINUX_ONLY = {
-    "macos": {
+    "darwin": {
         "modules": ["spwd"],
         "attributes": {
             "os": [
@@ -44,7 +44,7 @@ LINUX_ONLY = {
             "socket": ["AF_NETLINK", "AF_PACKET", "SO_PEERCRED"],
         },
     },
-    "windows": {
+    "win32": {
         "modules": ["fcntl", "grp", "pty", "pwd", "resource", "spwd", "syslog", "termios", "tty"],
         "attributes": {
             "os": [
@@ -81,6 +81,7 @@ for module, names in lacking["attributes"].items():
     for name in names:
         vars(importlib.import_module(module)).pop(name, None)
 ctypes.CDLL = no_library
+sys.platform = lacking["platform"]
 
 from netdiag.cli.main import run
 sys.exit(run(sys.argv[2:]))
@@ -144,7 +145,7 @@ def test_wheel_and_wheel_from_sdist_agree(wheel, sdist, tmp_path):
 def test_nothing_is_built_without_the_kernel_programs(sdist, tmp_path):
     assert run("tar", "-xf", sdist, cwd=tmp_path).returncode == 0
     (unpacked,) = tmp_path.iterdir()
-    lost = sorted((unpacked / "bpf" / "build").rglob("*.bpf.o"))[0]
+    lost = min((unpacked / "bpf" / "build").rglob("*.bpf.o"))
     lost.unlink()
     done = try_to_build(unpacked, tmp_path / "out", "wheel")
     assert done.returncode != 0
@@ -235,8 +236,9 @@ def recording(tmp_path: Path) -> Path:
 
 
 def elsewhere(system: str, *arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run a netdiag command where this Linux lacks what `system` lacks."""
-    return run(sys.executable, "-c", WITHOUT_LINUX, json.dumps(LINUX_ONLY[system]), *arguments, cwd=cwd)
+    """Run a netdiag command where this Linux lacks what `system` (a value of sys.platform) lacks."""
+    lacking = json.dumps({"platform": system, **LINUX_ONLY[system]})
+    return run(sys.executable, "-c", WITHOUT_LINUX, lacking, *arguments, cwd=cwd)
 
 
 @pytest.mark.parametrize("system", sorted(LINUX_ONLY))
