@@ -13,7 +13,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from netdiag.errors import UsageError
 
@@ -22,6 +22,8 @@ __all__ = ["Target", "cgroup2_mount", "open_pid", "resolve"]
 PROC = Path("/proc")
 POD_LOGS = Path("/var/log/pods")
 """Where every kubelet keeps one folder per pod, NAMESPACE_NAME_UID."""
+
+T = TypeVar("T")
 
 _CONTAINER_WORD = re.compile(r"[0-9a-f]{6,64}")
 
@@ -57,29 +59,34 @@ class Target:
 def resolve(target: Target) -> dict[str, Any]:
     """Return the target as the recorder's start message carries it.
 
-        {"pids": [int], "pid_namespace": {"dev": int, "ino": int}, "follow": bool, "exe": [str], "comm": [str],
-         "cgroups": [{"path": str, "id": int}], "ports": [int], "networks": ["192.0.2.0/24"],
+        {"pids": [int], "pid_namespace": {"dev": int, "ino": int}, "follow": bool, "exe": str | None,
+         "comm": str | None, "cgroup": path | None, "port": int | None, "hosts": ["192.0.2.0/24"],
          "names": {"192.0.2.7": "api.example.com"}}
 
-    `networks` holds addresses as networks of one. Raises UsageError for what does not exist or cannot be resolved.
+    One cgroup is a filter in the kernel; of several the present members are taken, with their later children. `hosts`
+    holds networks, addresses as networks of one. Raises UsageError for what does not exist, cannot be resolved, or may
+    be named once only.
     """
     namespace = (PROC / "self/ns/pid").stat()
     cgroups = [_checked_cgroup(path) for path in target.cgroups]
-    pids = list(target.pids)
+    pids = [_checked_pid(pid) for pid in target.pids]
     for container in target.containers:
         _add(_members(_container_word(container), f"container {container}"), cgroups, pids)
     for pod in target.pods:
         _add(_members(_pod_pattern(pod), f"pod {pod}"), cgroups, pids)
-    networks, names = _networks(target.hosts)
+    cgroups = list(dict.fromkeys(cgroups))
+    if len(cgroups) > 1:
+        pids += (pid for path in cgroups for pid in _pids_in(Path(path)))
+    hosts, names = _networks(target.hosts)
     return {
-        "pids": [_checked_pid(pid) for pid in dict.fromkeys(pids)],
+        "pids": list(dict.fromkeys(pids)),
         "pid_namespace": {"dev": namespace.st_dev, "ino": namespace.st_ino},
         "follow": target.follow,
-        "exe": list(target.exe),
-        "comm": [_checked_comm(comm) for comm in target.comm],
-        "cgroups": [{"path": path, "id": Path(path).stat().st_ino} for path in dict.fromkeys(cgroups)],
-        "ports": [_checked_port(port) for port in target.ports],
-        "networks": networks,
+        "exe": _once("--exe", target.exe),
+        "comm": _once("--comm", target.comm),
+        "cgroup": cgroups[0] if len(cgroups) == 1 else None,
+        "port": _once("--port", [_checked_port(port) for port in target.ports]),
+        "hosts": hosts,
         "names": names,
     }
 
@@ -199,9 +206,20 @@ def _checked_port(port: int) -> int:
     return port
 
 
-def _checked_comm(comm: str) -> str:
-    """Return a thread name as the kernel keeps it: its first 15 bytes."""
-    return comm.encode()[:15].decode(errors="ignore")
+def _once(option: str, values: Sequence[T]) -> T | None:
+    """Return the one value, None where there is none: the kernel's filter has room for one."""
+    if len(set(values)) > 1:
+        raise UsageError(f"{option} can be given once")
+    return values[0] if values else None
+
+
+def _pids_in(cgroup: Path) -> Iterator[int]:
+    """Yield the processes of a cgroup and of those below it."""
+    for members in cgroup.rglob("cgroup.procs"):
+        try:
+            yield from map(int, members.read_text().split())
+        except OSError:  # a threaded cgroup, or one that was just removed
+            continue
 
 
 def _leader(tid: int) -> int | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file that is run with privileges: `python -I -S launch.py SOCKET UID`.
+"""The file that is run with privileges: `python -I -S launch.py --socket PATH --uid UID`.
 
 Isolated, so nothing of the user's is read: no environment, working directory, site folder or home. netdiag's own
 folder comes last on the path, for nothing in it may take the place of a standard module.

@@ -25,8 +25,12 @@ MEET_S = 10.0
 ARM_S = 60.0
 """How long it may take to load and attach: checking programs is slow on a busy or small machine."""
 
-REAP_S = 0.3
-"""How long its end is waited for: the results are more urgent."""
+REAP_S = 0.1
+"""How long its end is waited for: the results are more urgent, and without its link it ends by itself."""
+EXPLAIN_S = 1.0
+"""How long a recorder that hung up may take to say why."""
+
+_MOST_SAID = 64 * 1024
 
 _BY_EXIT_CODE: Mapping[int, type[NetdiagError]] = {
     error.exit_code: error for error in (UsageError, NotPermitted, Unsupported, InputUnreadable)
@@ -49,7 +53,7 @@ class Recorder:
         self._said = os.fdopen(os.memfd_create("netdiag-recorder-errors"), "w+b")
         shown = elevation.means is Means.SUDO and privilege.has_terminal()
         with Rendezvous() as meeting:
-            program = [*elevation.program, meeting.path, str(os.geteuid())]
+            program = [*elevation.program, "--socket", meeting.path, "--uid", str(os.geteuid())]
             self._process = privilege.acquire(program, elevation.means, errors=None if shown else self._said)
             self._link = self._meet(meeting, elevation.means)
 
@@ -157,8 +161,10 @@ class Recorder:
 
     def _reason(self) -> str:
         """Return the last line that the recorder or sudo wrote to stderr, to end a sentence with."""
-        self._said.seek(0)
-        lines = self._said.read().decode(errors="replace").split("\n")
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it hangs up before it says why
+            self._process.wait(timeout=EXPLAIN_S)
+        said = os.pread(self._said.fileno(), _MOST_SAID, 0)  # the file's position is shared with the writer
+        lines = said.decode(errors="replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f": {last[:300]}" if last else ""
 

@@ -13,9 +13,9 @@ from netdiag import privilege
 from netdiag.errors import NetdiagError
 from netdiag.privilege import User
 from netdiag.processes import mask_argv, open_pid, resolve
+from netdiag.tracing import elevation
 from netdiag.tracing.caller import command_environment, environment_before_sudo, search_path
 from netdiag.tracing.command import Command, Located, locate
-from netdiag.tracing.elevation import plan
 from netdiag.tracing.files import RecordingFile
 from netdiag.tracing.recorder import Interrupted, Recorder
 from netdiag.tracing.request import ExitReason, IfUnavailable, Progress, TraceRequest, TraceResult
@@ -73,13 +73,13 @@ def _attached(
     Under sudo nothing of the user's is looked at before the privileges are gone; otherwise the target and the file
     are checked first, so that nobody types a password for nothing.
     """
-    elevation = plan(under_sudo=user is not None)
-    if elevation.notice:
-        notify(elevation.notice)
+    how = elevation.plan(under_sudo=user is not None)
+    if how.notice:
+        notify(how.notice)
     prepared = None if user is not None else _prepared(request, command)
     recorder = None
     try:
-        recorder = Recorder(elevation, signals)
+        recorder = Recorder(how, signals)
         privilege.drop(user)
         prepared = prepared or _prepared(request, command)
         start, file = prepared

@@ -21,8 +21,8 @@ TICK_S = 0.2
 """How often progress is told."""
 STOP_S = 10.0
 """How long the recorder may take to drain and write the end when nobody waits at the terminal."""
-STOP_AT_ONCE_S = 0.7
-"""The same after Ctrl-C: the results must be there within a second."""
+STOP_AT_ONCE_S = 0.4
+"""The same after Ctrl-C: the results must be there within a second, and they need the rest of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ def write(fd: int, **fact: Any) -> None:
 
 def main(arguments: list[str]) -> int:
     """Serve one front and return the exit status."""
-    path, uid = arguments
+    _, path, _, uid = arguments  # --socket PATH --uid UID
     with Link.connect(path, uid=int(uid)) as link:
         start, (recording,) = link.receive(timeout_s=10.0)
         options = start["options"]
