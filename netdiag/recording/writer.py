@@ -60,8 +60,8 @@ class RecordingWriter:
         """Write runs of whole records, each record with the ring's header in front; the buffers are not copied."""
         stride = self._strides[stream]
         pieces = [memoryview(piece).cast("B") for piece in data if len(piece)]
-        if any(len(piece) % stride for piece in pieces):
-            raise ValueError(f"a run that is no multiple of {stride} bytes")
+        if sum(map(len, pieces)) % stride:
+            raise ValueError(f"runs that are no multiple of {stride} bytes")
         largest = MAX_RECORDS_BYTES // stride * stride
         pieces = [piece[at : at + largest] for piece in pieces for at in range(0, len(piece), largest)]
         while pieces:

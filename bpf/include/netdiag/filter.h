@@ -20,7 +20,8 @@ const volatile __u64 nd_filter_cgroup = 0; /* v2 id, with descendants */
 const volatile __u32 nd_filter_cgroup_level = 0;
 const volatile char nd_filter_comm[16] = {}; /* thread name */
 const volatile char nd_filter_exe[16] = {}; /* start of the program's base name */
-const volatile __u32 nd_pidns_level = 0; /* of netdiag's own pid namespace */
+
+__u32 nd_pidns_level = 0; /* of netdiag's own pid namespace; known once a first program ran in it */
 
 /* tgid → 1: the wanted processes; with a cgroup filter those that were in it at the start. Shared by all objects. */
 struct {

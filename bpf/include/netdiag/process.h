@@ -8,7 +8,7 @@
 #include "ring.h"
 
 /* Shared by all objects; the loader gives each the same map. */
-ND_RING(process_events, 1 << 18);
+ND_RING(process_events, 1 << 17);
 
 /* Processes of which a record was written: tgid → 1. */
 struct {
@@ -34,7 +34,7 @@ static __always_inline void nd_write_process(struct task_struct *task, __u8 kind
 	BPF_CORE_READ_STR_INTO(&e->comm, task, comm);
 	if (filename)
 		bpf_probe_read_kernel_str(e->filename, sizeof(e->filename), filename);
-	nd_submit(process_events, e);
+	nd_submit_now(e);
 }
 
 /* First meeting with a process: say so once, so that user space looks at it while it lives. */

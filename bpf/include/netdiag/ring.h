@@ -35,4 +35,7 @@ static __always_inline __u64 nd_wakeup(void *ring)
 
 #define nd_submit(NAME, RECORD) bpf_ringbuf_submit(RECORD, nd_wakeup(&NAME))
 
+/* For rare records that user space must see while the process they speak of still lives. */
+#define nd_submit_now(RECORD) bpf_ringbuf_submit(RECORD, BPF_RB_FORCE_WAKEUP)
+
 #endif

@@ -12,7 +12,7 @@
 const volatile __u64 nd_burst_gap_ns = 1000000;
 
 ND_RING(events, 1 << 20);
-ND_RING(io_events, 1 << 20);
+ND_RING(io_events, 1 << 21);
 
 struct nd_burst {
 	__u64 began;

@@ -28,6 +28,7 @@ __u64 nd_look_time = 0;
 __u64 nd_look_jiffies = 0;
 
 struct nd_holder {
+	__u64 walk; /* nd_look_began of the walk that found it: a socket's address is soon used again */
 	__u64 cgroup;
 	__u32 tgid;
 	__u32 tid;
@@ -35,7 +36,7 @@ struct nd_holder {
 	bool wanted;
 };
 
-/* struct sock * → the first process that holds it. Emptied by user space after the seed. */
+/* struct sock * → a process that holds it, a wanted one where there is one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
@@ -92,13 +93,17 @@ int holders(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
-	struct nd_holder holder = {};
+	struct nd_holder holder = { .walk = nd_look_began }, *known;
 	struct socket *socket;
 	struct sock *sk;
 	__u64 key;
 
-	if (!task || !file)
+	if (!task || !file) {
+		struct task_struct *self = (void *)bpf_get_current_task();
+
+		nd_pidns_level = BPF_CORE_READ(self, thread_pid, level);
 		return 0;
+	}
 	if (task->pid != task->tgid)
 		return 0; /* threads share the table */
 	socket = bpf_sock_from_file(file);
@@ -113,7 +118,9 @@ int holders(struct bpf_iter__task_file *ctx)
 	holder.cgroup = nd_task_cgroup(task);
 	holder.wanted = wanted_holder(task, holder.tgid);
 	BPF_CORE_READ_STR_INTO(&holder.comm, task, comm);
-	bpf_map_update_elem(&socket_holders, &key, &holder, holder.wanted ? BPF_ANY : BPF_NOEXIST);
+	known = bpf_map_lookup_elem(&socket_holders, &key);
+	if (!known || known->walk != holder.walk || (holder.wanted && !known->wanted))
+		bpf_map_update_elem(&socket_holders, &key, &holder, BPF_ANY);
 	if (holder.wanted)
 		nd_write_process_once(task, holder.tgid);
 	return 0;
@@ -173,6 +180,8 @@ static __always_inline void look_at(struct sock *sk)
 		return;
 	if (nd_look_mode != ND_LOOK_TICK)
 		holder = bpf_map_lookup_elem(&socket_holders, &key);
+	if (holder && holder->walk != nd_look_began)
+		holder = 0;
 	if (state == TCP_LISTEN && nd_look_mode != ND_LOOK_TICK)
 		write_listener(sk, holder, now);
 	s = bpf_sk_storage_get(&tcp_sockets, sk, 0, 0);

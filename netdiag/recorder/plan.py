@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a trace loads: from the names of probes and the target to kernel objects, knobs and map entries.
+
+Runs in the child that loads, so that manifests and BTF take no memory of the recorder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from netdiag import assets, btf, manifest
+from netdiag.ebpf.handover import Job, Plan
+from netdiag.errors import Unsupported, UsageError
+from netdiag.manifest import Probe
+from netdiag.recorder.targets import cgroup_root, filters
+
+__all__ = ["job"]
+
+
+def job(names: list[str], target: Mapping[str, Any], options: Mapping[str, Any]) -> Job:
+    """Return the job for the named probes, or the default set.
+
+    Raises UsageError for an unknown probe or a target that makes no sense, Unsupported where the kernel has no BTF.
+    """
+    if not os.path.exists("/sys/kernel/btf/vmlinux"):  # noqa: PTH110
+        message = "this kernel has no BTF (/sys/kernel/btf/vmlinux), which the kernel programs need"
+        raise Unsupported(message, hint="use a kernel built with CONFIG_DEBUG_INFO_BTF=y (5.12 or newer)")
+    known = {probe.name: probe for probe in manifest.probes()}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise UsageError(f"there is no probe '{unknown[0]}'", hint=f"the probes are {', '.join(sorted(known))}")
+    chosen = filters(target)
+    knobs = dict(chosen.knobs)
+    gap = options.get("burst_gap_ns")
+    if isinstance(gap, int) and gap > 0:
+        knobs["nd_burst_gap_ns"] = gap
+    return Job(
+        plans=[_plan(p) for p in known.values() if (p.name in names if names else p.default)],
+        knobs=knobs,
+        entries={"targets": [p.to_bytes(4, "little") for p in chosen.pids], "hosts": chosen.hosts},
+        cgroup=cgroup_root(),
+    )
+
+
+def _plan(probe: Probe) -> Plan:
+    path = assets.bpf_object(probe.object)
+    layouts = btf.structs(path, [stream.struct for stream in probe.streams])
+    streams = [
+        {"map": s.map, "layout": layouts[s.struct].in_ring(stream=s.number, name=s.name).to_json()}
+        for s in probe.streams
+    ]
+    return Plan(
+        name=probe.name,
+        path=path,
+        optional=frozenset(a.program for a in probe.attach if not a.required),
+        iterators=tuple(a.program for a in probe.attach if a.section.startswith("iter/")),
+        about={
+            "streams": streams,
+            "gives": {a.program: a.gives for a in probe.attach},
+            "required": [a.program for a in probe.attach if a.required],
+        },
+    )

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The probes of one trace: their objects, rings, walks and counters, and what of them this kernel could not do."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from netdiag.ebpf.handover import Job, Loaded, load
+from netdiag.ebpf.ring import Ring
+from netdiag.ebpf.syscall import Variables, in_netns, program_cost, walk
+from netdiag.recording.format import StreamLayout
+
+__all__ = ["ProbeSet"]
+
+_SEED, _TICK, _FINAL = 1, 2, 3
+_MAX_NETNS = 128
+_KNOWN_HZ = (100, 250, 300, 1000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """Records of one kind, from ring to recording."""
+
+    name: str
+    number: int
+    map: str
+    layout: StreamLayout
+
+
+class ProbeSet:
+    """All probes of a trace, in the order of their manifests."""
+
+    def __init__(self, *, names: list[str], target: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        self._names, self._target, self._options = names, target, options
+        self._loaded: list[Loaded] = []
+        self._variables: dict[str, Variables] = {}
+        self._rings: list[tuple[Stream, Ring]] = []
+        self._walks: dict[str, int] = {}
+        self._first_look: tuple[int, int] | None = None
+        self._namespaces: list[str] = []
+
+    def load(self) -> None:
+        """Load and attach all objects; the one of a probe that can't load leaves the others be, unless it is the last.
+
+        Raises the netdiag error of the first one when none can be loaded.
+        """
+        self._loaded = load(lambda: prepare(self._names, self._target, self._options))
+        for item in self._loaded:
+            if "" not in item.failed:
+                self._take_over(item)
+
+    def _take_over(self, item: Loaded) -> None:
+        self._variables[item.name] = Variables(item.places, item.sizes)
+        self._walks.update(item.iterators)
+        for about in item.about["streams"]:
+            layout = StreamLayout.from_json(about["layout"])
+            fd, size = item.maps[about["map"]]
+            stream = Stream(name=layout.name, number=layout.stream, map=about["map"], layout=layout)
+            self._rings.append((stream, Ring(fd, size, layout.size)))
+
+    def rings(self) -> list[Ring]:
+        """Return all rings, to wait for."""
+        return [ring for _, ring in self._rings]
+
+    def streams(self) -> list[tuple[Stream, Ring]]:
+        """Return all streams with their rings, to drain."""
+        return self._rings
+
+    def seed(self) -> None:
+        """Find the sockets that exist already, in every network namespace that the targets live in."""
+        self._namespaces = _namespaces(self._pids())
+        self._look(_SEED)
+
+    def tick(self) -> None:
+        """Flush what waits in the storage of idle sockets."""
+        self._look(_TICK)
+
+    def final_look(self) -> None:
+        """Write a last record of every socket that lives."""
+        known = set(self._namespaces)
+        self._namespaces += [path for path in _namespaces(self._pids()) if path not in known]
+        self._look(_FINAL)
+
+    def _look(self, mode: int) -> None:
+        tcp = self._variables.get("tcp")
+        if tcp is None or "look" not in self._walks:
+            return
+        tcp.set("nd_look_began", time.clock_gettime_ns(time.CLOCK_MONOTONIC))
+        tcp.set("nd_look_mode", mode)
+        if mode != _TICK and "holders" in self._walks:
+            self._find_holders(tcp)
+        walk(self._walks["look"])
+        for path in self._namespaces[:_MAX_NETNS]:
+            with in_netns(path) as entered:
+                if entered:
+                    walk(self._walks["look"])
+        if self._first_look is None:
+            self._first_look = self._jiffies()
+
+    def _pids(self) -> list[int]:
+        return list(self._target.get("pids") or [])
+
+    def _find_holders(self, tcp: Variables) -> None:
+        before = tcp.get("nd_pidns_level")
+        walk(self._walks["holders"])
+        level = tcp.get("nd_pidns_level")
+        if level != before:  # only now the programs know which numbers this process sees
+            for variables in self._variables.values():
+                variables.set("nd_pidns_level", level)
+            walk(self._walks["holders"])
+
+    def _jiffies(self) -> tuple[int, int]:
+        tcp = self._variables["tcp"]
+        return tcp.get("nd_look_time"), tcp.get("nd_look_jiffies")
+
+    def hz(self) -> int | None:
+        """Return the kernel's jiffies a second, from two looks at least 40 ms apart; None when they were not."""
+        if self._first_look is None:
+            return None
+        now = self._jiffies()
+        elapsed_s = (now[0] - self._first_look[0]) / 1e9
+        if elapsed_s < 0.04:
+            return None
+        measured = (now[1] - self._first_look[1]) / elapsed_s
+        return min(_KNOWN_HZ, key=lambda hz: abs(hz - measured))
+
+    def losses(self) -> dict[str, tuple[int, int]]:
+        """Return records written and records lost for want of room, per stream, as the kernel counted them."""
+        counts: dict[str, tuple[int, int]] = {}
+        for stream, _ in self._rings:
+            holders = [v for v in self._variables.values() if f"{stream.map}_seen" in v]
+            seen = sum(v.get(f"{stream.map}_seen") for v in holders)
+            lost = sum(v.get(f"{stream.map}_lost") for v in holders)
+            counts[stream.name] = (seen, lost)
+        return counts
+
+    def cost(self) -> list[dict[str, int | str]]:
+        """Return runs and nanoseconds of every program."""
+        return [cost for item in self._loaded for cost in program_cost(item.programs)]
+
+    def coverage(self) -> dict[str, Any]:
+        """Return the state of each probe: attached, partial (some programs could not be), unavailable."""
+        return {"probes": [_state(item) for item in self._loaded], "tls_libraries": [], "unobservable": []}
+
+
+def _state(item: Loaded) -> dict[str, str | None]:
+    if not item.failed:
+        return {"name": item.name, "state": "attached", "reason": None, "remedy": None}
+    gives, required = item.about["gives"], {"", *item.about["required"]}
+    first = next(iter(item.failed.values()))
+    missing = "; ".join(_unique(gives[name] for name in item.failed if name in gives))
+    return {
+        "name": item.name,
+        "state": "unavailable" if required & set(item.failed) else "partial",
+        "reason": first.message + (f" (missing: {missing})" if missing else ""),
+        "remedy": first.hint,
+    }
+
+
+def prepare(names: list[str], target: Mapping[str, Any], options: Mapping[str, Any]) -> Job:
+    """Return what is to be loaded; runs in the loading child, with all that it imports."""
+    from netdiag.recorder.plan import job  # noqa: PLC0415
+
+    return job(names, target, options)
+
+
+def _unique(values: Iterable[str]) -> Iterator[str]:
+    return iter(dict.fromkeys(values))
+
+
+def _namespaces(pids: Iterable[int]) -> list[str]:
+    """Return one path per network namespace but the own one, of the given processes or of all."""
+    seen = {os.stat("/proc/self/ns/net").st_ino}
+    paths = []
+    for pid in pids or (int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
+        path = f"/proc/{pid}/ns/net"
+        try:
+            inode = os.stat(path).st_ino
+        except OSError:  # gone, or not ours to look at
+            continue
+        if inode not in seen:
+            seen.add(inode)
+            paths.append(path)
+    return paths

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Facts about the processes that the kernel programs met, read from /proc while they live."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+from netdiag.libraries import detect
+from netdiag.processes import mask_argv
+from netdiag.recording.format import StreamLayout
+from netdiag.recording.writer import RecordingWriter
+
+__all__ = ["ProcessFacts"]
+
+_MAX_MAPS_BYTES = 4 << 20
+_MAX_ARGV_BYTES = 16384
+_SEEN, _EXEC = 1, 3
+"""Of `enum nd_process_kind`."""
+_CONTAINER = re.compile(r"(?:^|[/-])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
+_POD = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})")
+
+
+class ProcessFacts:
+    """Writes one fact per process and program that it runs."""
+
+    def __init__(self, writer: RecordingWriter, *, keep_argv: bool) -> None:
+        self._writer = writer
+        self._keep_argv = keep_argv
+
+    def meet(self, layout: StreamLayout, runs: Iterable[memoryview]) -> None:
+        """Look at the processes of new records: those with a first socket, and those that just ran a program."""
+        places = {field.name: layout.offset + field.offset for field in layout.fields}
+        tgid, kind = places["tgid"], places["kind"]
+        data = b"".join(runs)
+        for at in range(0, len(data), layout.stride):
+            (pid,) = struct.unpack_from("=I", data, at + tgid)
+            if data[at + kind] in (_SEEN, _EXEC) and pid:
+                self.look_at(pid)
+
+    def look_at(self, pid: int) -> None:
+        """Write what /proc says of a process; nothing when it is gone."""
+        fact = describe(pid, keep_argv=self._keep_argv)
+        if fact is not None:
+            self._writer.fact("process", fact)
+
+
+def describe(pid: int, *, keep_argv: bool) -> dict[str, Any] | None:
+    """Return the fact `process`, or None when the process is gone. What can't be read is None."""
+    try:
+        exe: str | None = os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
+    except OSError:
+        exe = None
+    stat = _read(f"/proc/{pid}/stat", 4096)
+    if stat is None:
+        return None
+    comm, _, rest = stat.partition(b"(")[2].rpartition(b")")
+    fields = rest.split()
+    argv = _argv(pid)
+    cgroup = _cgroup(pid)
+    container, pod = _CONTAINER.search(cgroup or ""), _POD.search(cgroup or "")
+    return {
+        "pid": pid,
+        "ppid": int(fields[1]),
+        "exe": exe,
+        "comm": comm.decode("utf-8", "backslashreplace"),
+        "argv": argv if keep_argv or argv is None else mask_argv(argv),
+        "cgroup": cgroup,
+        "container": container[1] if container else None,
+        "pod": pod[1].replace("_", "-") if pod else None,
+        "started_ns": int(fields[19]) * (1_000_000_000 // os.sysconf("SC_CLK_TCK")),
+        "libraries": _libraries(pid, exe),
+    }
+
+
+def _read(path: str, most: int) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read(most)
+    except OSError:
+        return None
+
+
+def _argv(pid: int) -> list[str] | None:
+    raw = _read(f"/proc/{pid}/cmdline", _MAX_ARGV_BYTES)
+    if not raw:
+        return None
+    return [part.decode("utf-8", "backslashreplace") for part in raw.rstrip(b"\0").split(b"\0")]
+
+
+def _cgroup(pid: int) -> str | None:
+    raw = _read(f"/proc/{pid}/cgroup", 65536)
+    for line in (raw or b"").splitlines():
+        if line.startswith(b"0::"):
+            return line[3:].decode("utf-8", "backslashreplace")
+    return None
+
+
+def _libraries(pid: int, exe: str | None) -> list[dict[str, Any]]:
+    raw = _read(f"/proc/{pid}/maps", _MAX_MAPS_BYTES)
+    if raw is None or exe is None:
+        return []
+    paths = {line.split(None, 5)[5] for line in raw.decode("utf-8", "backslashreplace").splitlines() if "/" in line}
+    found = detect(exe, sorted(paths), lambda folder: _listdir(pid, folder))
+    return [{"name": lib.name, "version": lib.version, "evidence": lib.evidence} for lib in found]
+
+
+def _listdir(pid: int, folder: str) -> list[str]:
+    try:  # as the process sees it: it may live in another root
+        return os.listdir(f"/proc/{pid}/root/{folder.lstrip('/')}")
+    except OSError:
+        return []

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One trace in the recorder: load, attach, seed, copy runs of records from rings to file until told to stop."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from typing import Any
+
+from netdiag import __version__
+from netdiag.ebpf.syscall import enable_stats
+from netdiag.recorder import facts
+from netdiag.recorder.link import Link
+from netdiag.recorder.probes import ProbeSet
+from netdiag.recorder.processes import ProcessFacts
+from netdiag.recording.writer import RecordingWriter
+
+__all__ = ["Session"]
+
+_DRAIN_S = 0.02
+"""How long records may wait when no ring is a quarter full."""
+_TICK_S = 1.0
+_TICK_SHARE = 50
+"""A look at all sockets may take one part in this many of the time; big machines get rarer looks."""
+_CLOCK_STEP_NS = 1_000_000
+
+
+class Session:
+    """A trace from the start message to the end block."""
+
+    def __init__(self, link: Link, recording_fd: int, start: dict[str, Any]) -> None:
+        self._link = link
+        self._start = start
+        self._options: dict[str, Any] = start.get("options") or {}
+        self._probes = ProbeSet(
+            names=start.get("probes") or [], target=start.get("target") or {}, options=self._options
+        )
+        self._first_clock = facts.clock_pair()
+        self._last_clock = self._first_clock
+        self._overflows = facts.overflows()
+        self._cpu_at_start = time.process_time()
+        self._losses: dict[str, tuple[int, int]] = {}
+        command = start.get("command")
+        self._writer = RecordingWriter(
+            recording_fd,
+            {
+                "version": __version__,
+                "started": facts.rfc3339(self._first_clock["realtime_ns"]),
+                "clock": self._first_clock,
+                "host": facts.host(),
+                "target": start.get("target") or {},
+                "command": {"argv": command["argv"]} if command else None,
+                "tier": "btf",
+            },
+        )
+        self._processes = ProcessFacts(self._writer, keep_argv=bool(self._options.get("keep_argv")))
+
+    def run(self) -> None:
+        """Arm, say so, record until stopped or left alone, close the recording."""
+        self._probes.load()
+        self._stats_fd = enable_stats() if self._options.get("cost", True) else None
+        for stream, _ in self._probes.streams():
+            self._writer.layout(stream.number, stream.layout)
+        self._probes.seed()
+        coverage = self._probes.coverage()
+        self._writer.fact("coverage", coverage)
+        command = self._start.get("command")
+        if command:
+            self._writer.fact("command", {"pid": command["pid"], "argv": command["argv"], "exit_status": None})
+        self._link.send({"say": "armed", "at_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC), "coverage": coverage})
+        stop = self._record()
+        self._finish(stop)
+
+    def _record(self) -> dict[str, Any]:
+        poll = select.epoll()
+        poll.register(self._link.fileno(), select.EPOLLIN)
+        for ring in self._probes.rings():
+            poll.register(ring.fd, select.EPOLLIN | select.EPOLLET)
+        next_tick = time.monotonic() + _TICK_S
+        while True:
+            ready = poll.poll(_DRAIN_S)
+            if any(fd == self._link.fileno() for fd, _ in ready):
+                try:
+                    received = self._link.poll()
+                except (EOFError, ValueError):
+                    return {"reason": "front-gone"}
+                if received is not None and received[0].get("do") == "stop":
+                    return received[0]
+            self._drain()
+            now = time.monotonic()
+            if now >= next_tick:
+                self._tick()
+                next_tick = now + max(_TICK_S, _TICK_SHARE * (time.monotonic() - now))
+
+    def _drain(self) -> None:
+        for stream, ring in self._probes.streams():
+            runs, count = ring.take()
+            if count:
+                self._writer.records(stream.number, runs)
+                if stream.name == "process":
+                    self._processes.meet(stream.layout, runs)
+                ring.release(count)
+
+    def _tick(self) -> None:
+        self._probes.tick()
+        self._note_losses()
+        clock = facts.clock_pair()
+        if facts.clock_step_ns(self._last_clock, clock) > _CLOCK_STEP_NS:
+            self._writer.fact("clock", clock)
+            self._last_clock = clock
+
+    def _note_losses(self) -> None:
+        for name, counts in self._probes.losses().items():
+            if self._losses.get(name) != counts:
+                self._losses[name] = counts
+                self._writer.fact("loss", {"probe": name, "seen": counts[0], "lost": counts[1]})
+
+    def _finish(self, stop: dict[str, Any]) -> None:
+        self._probes.final_look()
+        self._drain()
+        self._note_losses()
+        hz = self._probes.hz()
+        if hz is not None:
+            self._writer.fact("kernel", {"hz": hz})
+        self._note_overflows()
+        programs = self._probes.cost() if self._stats_fd is not None else []
+        self._writer.fact(
+            "cost",
+            {
+                "recorder_cpu_ms": round((time.process_time() - self._cpu_at_start) * 1000, 3),
+                "kernel_ms": round(sum(int(p["ns"]) for p in programs) / 1e6, 3) if programs else None,
+                "programs": programs,
+            },
+        )
+        command = self._start.get("command")
+        if command:
+            status = stop.get("exit_status")
+            self._writer.fact("command", {"pid": command["pid"], "argv": command["argv"], "exit_status": status})
+        clock = facts.clock_pair()
+        self._writer.fact("clock", clock)
+        self._writer.end(str(stop.get("reason", "stopped"))[:64], clock["monotonic_ns"])
+        try:
+            self._link.send({"say": "ended"})
+        except OSError:
+            return  # the front is gone: that is why we end
+
+    def _note_overflows(self) -> None:
+        now = facts.overflows()
+        if now and self._overflows:
+            delta = {name: now[name] - self._overflows[name] for name in now}
+            self._writer.fact("listener_overflow", {"netns": os.stat("/proc/self/ns/net").st_ino, **delta})
+
+
