@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 __all__ = ["head", "json_body", "stream_events"]
 
-REASONS = {200: "OK", 301: "Moved Permanently", 400: "Bad Request", 429: "Too Many Requests", 500: "Internal Server Error"}
+REASONS = {200: "OK", 400: "Bad Request", 429: "Too Many Requests", 500: "Internal Server Error"}
 
 
 def head(status: int, *, length: int | None, close: bool, http10: bool, retry_after: float | None) -> bytes:
@@ -32,8 +32,8 @@ def json_body(status: int, extra_bytes: int) -> bytes:
         return json.dumps({"error": {"type": "lab", "message": text}}).encode()
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
     usage = {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6}
-    answer = {"id": "lab-1", "object": "chat.completion", "created": 0, "model": "lab", "choices": [choice], "usage": usage}
-    return json.dumps(answer).encode()
+    answer = {"id": "lab-1", "object": "chat.completion", "created": 0, "model": "lab"}
+    return json.dumps({**answer, "choices": [choice], "usage": usage}).encode()
 
 
 def stream_events(tokens: int, token_bytes: int) -> Iterator[bytes]:

@@ -24,7 +24,9 @@ def make(folder: Path) -> tuple[Path, Path]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
-        raise Unsupported("the lab needs the openssl command for its certificate", hint="apt install openssl") from error
+        raise Unsupported("the lab needs the openssl command", hint="apt install openssl") from error
     if done.returncode:
-        raise Unsupported(f"openssl made no certificate: {done.stderr.strip()[-200:]}", hint="openssl 1.1.1 or newer is needed")
+        raise Unsupported(
+            f"openssl made no certificate: {done.stderr.strip()[-200:]}", hint="it must be 1.1.1 or newer"
+        )
     return key, cert

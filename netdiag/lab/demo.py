@@ -24,8 +24,8 @@ DEMO = "client-per-call"
 
 def list_codes() -> dict[str, Scenario]:
     """Return a finding code → the scenario that shows it, in the order of codes."""
-    shown = {code: scenario for scenario in shipped().values() for code in scenario.about[:1] if scenario.kind == "positive"}
-    return dict(sorted(shown.items()))
+    positive = [scenario for scenario in shipped().values() if scenario.kind == "positive"]
+    return dict(sorted((code, scenario) for scenario in positive for code in scenario.about[:1]))
 
 
 def find(name: str) -> Scenario:
@@ -51,7 +51,8 @@ def watch(scenario: Scenario, *, seed: int, netdiag: Sequence[str], programs: Pr
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="netdiag-lab-")))
         lend(folder)
-        net = stack.enter_context(network.of(situation.network))
+        net = network.of(situation.network)
+        stack.enter_context(net)
         server = stack.enter_context(serve(situation.server, folder, net))
         net.armed(server.port)
         argv = net.for_client(programs.argv(situation.client, urls(situation, net.address, server.port), folder))

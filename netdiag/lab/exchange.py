@@ -71,6 +71,7 @@ class Exchange:
         self.sock = sock
         self.buffer = b""
         self.served = 0
+        self.reloads = server.reload_signals()
         self.opened = time.monotonic()
 
     def run(self) -> None:
@@ -108,11 +109,10 @@ class Exchange:
     def _wait_for_head(self) -> tuple[str, str] | None:
         """Read up to the end of a request's head; else return who ended the connection and why."""
         while b"\r\n\r\n" not in self.buffer:
-            reloads = self.server.reload_signals()
-            ready = self._readable(self.settings.idle_s, reloads)
+            ready = self._readable(self.settings.idle_s, self.reloads)
             if ready is None:
                 return ("server", "idle")
-            if ready in reloads:
+            if ready in self.reloads:
                 return ("server", "reload")
             if not self._receive():
                 return ("client", "end of file")

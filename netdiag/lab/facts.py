@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-__all__ = ["FactLog", "Truth", "TrueClose", "TrueConnection"]
+__all__ = ["FactLog", "TrueClose", "TrueConnection", "Truth"]
 
 
 class FactLog:
-    """Appends facts to a file; any thread may write. Times are CLOCK_MONOTONIC nanoseconds, the kernel programs' clock."""
+    """Appends facts to a file; any thread may write. Times are CLOCK_MONOTONIC nanoseconds, as the kernel programs'."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file

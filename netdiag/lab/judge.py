@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from netdiag.lab.facts import Truth
+from netdiag.lab.facts import TrueConnection, Truth
 from netdiag.lab.scenarios import Expectation
 
 __all__ = ["compare"]
@@ -25,7 +25,7 @@ def compare(document: Document, truth: Truth, port: int, expect: Expectation) ->
     for outcome, least in (expect.outcomes or {}).items():
         found = Counter(entry["outcome"] for entry in document["connections"])
         if found[outcome] < least:
-            misses.append(f"outcome {outcome}: {found[outcome]} connections, at least {least} expected; found {dict(found)}")
+            misses.append(f"outcome {outcome}: at least {least} connections expected, found {dict(found)}")
     return misses + findings(document["findings"], expect)
 
 
@@ -44,18 +44,25 @@ def connections(mine: Sequence[Document], truth: Truth, expect: Expectation) -> 
     established = {entry["local"]["port"]: entry for entry in mine if entry["outcome"] == "established"}
     true = {entry.peer_port: entry for entry in truth.connections}
     misses = []
-    if len([entry for entry in mine if entry["outcome"] == "established"]) != len(truth.connections):
-        misses.append(f"connections: {len(established)} established, the server accepted {len(truth.connections)}")
-    misses += [f"local port {port}: accepted by the server, not in the document" for port in sorted(set(true) - set(established))]
+    count = sum(entry["outcome"] == "established" for entry in mine)
+    if count != len(truth.connections):
+        misses.append(f"connections: {count} established, the server accepted {len(truth.connections)}")
+    misses += [f"local port {port}: accepted, not in the document" for port in sorted(set(true) - set(established))]
     misses += [f"local port {port}: in the document, never accepted" for port in sorted(set(established) - set(true))]
     for port in sorted(set(true) & set(established)):
-        told, fact = established[port], true[port]
-        close = fact.close
-        if expect.closes and close is not None and told["closed_by"] != SIDES[close.by]:
-            when = f"at {(close.at - fact.accepted) / 1e6:.1f} ms of its life"
-            misses.append(f"{told['id']} closed_by {told['closed_by']!r} ({told['close']}), truly {SIDES[close.by]}: {close.why} {when}")
-        if expect.requests and told["requests"] != len(fact.requests):
-            misses.append(f"{told['id']} carried {told['requests']} requests, truly {len(fact.requests)}")
+        misses += one(established[port], true[port], expect)
+    return misses
+
+
+def one(told: Document, fact: TrueConnection, expect: Expectation) -> list[str]:
+    """Compare who closed one connection, and how many requests it carried."""
+    misses = []
+    close = fact.close
+    if expect.closes and close is not None and told["closed_by"] != SIDES[close.by]:
+        when = f"{close.why} at {(close.at - fact.accepted) / 1e6:.1f} ms of its life"
+        misses.append(f"{told['id']} closed_by {told['closed_by']} ({told['close']}), truly {SIDES[close.by]}: {when}")
+    if expect.requests and told["requests"] != len(fact.requests):
+        misses.append(f"{told['id']} carried {told['requests']} requests, truly {len(fact.requests)}")
     return misses
 
 
@@ -84,7 +91,7 @@ def missing(code: str, found: Sequence[Document]) -> str:
     same = [entry for entry in found if entry["code"] == code]
     if same:
         return f"{code} is there but only as info (cost {same[0]['cost_ms']} ms, {same[0]['count']} of {same[0]['of']})"
-    family = [entry for entry in found if entry["code"].split(".")[0] == code.split(".")[0]]
+    family = [entry for entry in found if entry["code"].split(".")[0] == code.split(".", maxsplit=1)[0]]
     near = [f"{entry['code']} {entry['severity']} {entry['confidence']}" for entry in family or found]
     return f"{code} is missing; nearest: {', '.join(near) or 'no finding at all'}"
 

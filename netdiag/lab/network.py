@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Private network namespaces in which a lab run may lose, delay and refuse packets. Needs root; real addresses are never touched.
+"""Private network namespaces in which a lab run may lose, delay and refuse packets; no real address is touched.
 
 `[network]` of a scenario: `rtt_ms` puts client and server into two namespaces with a router that holds packets back;
 without it both share one namespace and its loopback. `rules` are nftables statements for the input hook (`PORT` stands
-for the server's port), `sysctl` sets kernel variables of the client's namespace.
+for the server's port), `sysctl` sets kernel variables of the client's namespace. Needs root.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from netdiag.errors import NotPermitted, Unsupported
 
-__all__ = ["HostNetwork", "PrivateNetwork", "of"]
+__all__ = ["HostNetwork", "Network", "PrivateNetwork", "of"]
 
 CLIENT_IP, SERVER_IP = "10.77.0.1", "10.77.1.1"
 
@@ -34,7 +33,7 @@ class HostNetwork:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_error: object) -> None:
         return None
 
     def for_client(self, argv: Sequence[str]) -> list[str]:
@@ -70,7 +69,7 @@ class PrivateNetwork:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._cleanup.close()
 
     def for_client(self, argv: Sequence[str]) -> list[str]:
@@ -112,7 +111,10 @@ class PrivateNetwork:
             command(["ip", "-n", name, "route", "add", f"{peer}/32", "dev", "lab0", "src", own])
 
 
-def of(settings: Mapping[str, Any]) -> HostNetwork | PrivateNetwork:
+Network = HostNetwork | PrivateNetwork
+
+
+def of(settings: Mapping[str, Any]) -> Network:
     """Return the network that a scenario's `[network]` table asks for."""
     return PrivateNetwork(settings) if settings else HostNetwork()
 
@@ -128,7 +130,7 @@ def check_rights() -> None:
         raise NotPermitted("this scenario makes private network namespaces", hint="start it with sudo")
     missing = [name for name in ("ip", "nft", "nsenter", "sysctl") if shutil.which(name) is None]
     if missing or not Path("/dev/net/tun").exists():
-        raise Unsupported(f"missing: {', '.join(missing) or '/dev/net/tun'}", hint="apt install iproute2 nftables procps")
+        raise Unsupported(f"missing: {missing or '/dev/net/tun'}", hint="apt install iproute2 nftables procps")
 
 
 def command(argv: Sequence[str], *, text: str | None = None) -> None:

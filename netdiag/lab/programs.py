@@ -34,12 +34,12 @@ def lab_folder() -> Path:
 
 
 def lab_python() -> str | None:
-    """Return the interpreter that has the client libraries: NETDIAG_LAB_PYTHON, else the lab's environment, else None."""
+    """Return the Python that has the client libraries: NETDIAG_LAB_PYTHON, else the lab's environment, else None."""
     named = os.environ.get("NETDIAG_LAB_PYTHON")
     if named:
         return named
-    folder = lab_folder()
-    return str(folder / "bin" / "python") if (folder / "ready").exists() else None
+    python = lab_folder() / "bin" / "python"
+    return str(python) if python.exists() else None
 
 
 def prepare() -> str:
@@ -54,7 +54,6 @@ def prepare() -> str:
     done = subprocess.run([*command, "-r", str(HERE / "requirements.txt")], capture_output=True, text=True, check=False)
     if done.returncode:
         raise Unsupported(f"pip installed no client libraries: {done.stderr.strip()[-300:]}")
-    (folder / "ready").touch()
     return str(python)
 
 
@@ -87,7 +86,7 @@ class Programs:
         plan = {name: value for name, value in client.items() if name not in ("hosts", "paths", "closed_port")}
         plan["urls"] = list(urls)
         if library not in self.at_hand():
-            raise Unsupported(f"the lab's client needs {library}", hint="scripts/lab-clients installs the libraries")
+            raise Unsupported(f"the lab's client needs {library}", hint="scripts/setup --lab installs the libraries")
         if library == "curl":
             return curl(plan, folder)
         file = folder / "plan.json"

@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from netdiag.errors import Unsupported
@@ -36,7 +35,7 @@ http {{
 
 
 class Proxy:
-    """A running nginx. `keepalive` 0 leaves the upstream leg without kept connections; `http11` speaks HTTP/1.1 there."""
+    """A running nginx. `keepalive` 0 keeps no upstream connection; `http11` speaks HTTP/1.1 there."""
 
     def __init__(self, settings: Mapping[str, Any], upstream: int, folder: Path) -> None:
         self.port = free_port()
@@ -56,7 +55,7 @@ class Proxy:
         wait_for(self.port)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self._process is not None:
             self._process.terminate()
             self._process.wait()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A router between two namespaces that holds every packet back: `python -m netdiag.lab.router NS NS DELAY_MS LOSS SEED`.
+"""A router between two namespaces that holds every packet back: `… -m netdiag.lab.router NS NS DELAY_MS LOSS SEED`.
 
 The kernel's own delay queue is a module that many machines lack; a TUN device in each namespace and this loop do the
 same to well under a millisecond. It prints `ready` when both devices exist, and runs until SIGTERM.
@@ -82,7 +82,7 @@ def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     devices = (device(first), device(second))
     print("ready", flush=True)
-    route(devices, int(float(delay_ms) * 1e6), float(loss), random.Random(int(seed)))  # noqa: S311
+    route(devices, int(float(delay_ms) * 1e6), float(loss), random.Random(int(seed)))
 
 
 if __name__ == "__main__":

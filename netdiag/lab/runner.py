@@ -51,7 +51,8 @@ class Outcome:
 
     def report(self) -> str:
         """Return a line for the run and one for each miss."""
-        return "\n".join([f"{'ok  ' if self.passed else 'FAIL'} {self.situation.label}", *(f"     {miss}" for miss in self.misses)])
+        head = f"{'ok  ' if self.passed else 'FAIL'} {self.situation.label}"
+        return "\n".join([head, *(f"     {miss}" for miss in self.misses)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +64,14 @@ class RunningServer:
     facts: Path
 
 
-def run(scenario: Scenario, *, seed: int, netdiag: Sequence[str] = NETDIAG, programs: Programs | None = None,
-        keep: Path | None = None) -> Outcome:
+def run(
+    scenario: Scenario,
+    *,
+    seed: int,
+    netdiag: Sequence[str] = NETDIAG,
+    programs: Programs | None = None,
+    keep: Path | None = None,
+) -> Outcome:
     """Run one scenario once. `keep` is a folder in which the files of the run are left."""
     programs = programs or Programs()
     situation = scenario.draw(seed, libraries=programs.at_hand())
@@ -72,7 +79,8 @@ def run(scenario: Scenario, *, seed: int, netdiag: Sequence[str] = NETDIAG, prog
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="netdiag-lab-")))
         folder.mkdir(parents=True, exist_ok=True)
         lend(folder)
-        net = stack.enter_context(network.of({**situation.network, "seed": seed} if situation.network else {}))
+        net = network.of({**situation.network, "seed": seed} if situation.network else {})
+        stack.enter_context(net)
         server = stack.enter_context(serve(situation.server, folder, net))
         net.armed(server.port)
         port, traced = server.port, server.pid
@@ -82,14 +90,14 @@ def run(scenario: Scenario, *, seed: int, netdiag: Sequence[str] = NETDIAG, prog
         argv = net.for_client(programs.argv(situation.client, urls(situation, net.address, port), folder))
         out = folder / "trace.json"
         of_command = situation.trace.get("target", "command") == "command"
-        timeout = scenario.timeout_s
-        messages = _trace_command(netdiag, argv, out, timeout) if of_command else _trace_pid(netdiag, traced, argv, out, timeout)
+        target = Target(pid=None if of_command else traced, argv=argv, timeout_s=scenario.timeout_s)
+        messages = trace(netdiag, target, out)
         misses, document = _judge(situation, out, server, messages)
     return Outcome(situation=situation, misses=tuple(misses), document=document, messages=messages)
 
 
 @contextmanager
-def serve(settings: Mapping[str, Any], folder: Path, net: network.HostNetwork | network.PrivateNetwork) -> Iterator[RunningServer]:
+def serve(settings: Mapping[str, Any], folder: Path, net: network.Network) -> Iterator[RunningServer]:
     """Start the server, wait until it listens, and end it afterwards."""
     table = dict(settings)
     if net.address != "127.0.0.1":
@@ -144,22 +152,32 @@ def rights() -> list[str]:
     return ["--as-root"] if os.geteuid() == 0 and not os.environ.get("SUDO_UID") else []
 
 
-def _trace_command(netdiag: Sequence[str], argv: Sequence[str], out: Path, timeout_s: float) -> str:
-    command = [*netdiag, "trace", *rights(), "--format", "json", "-o", str(out), "--", *argv]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, env=environment(), stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
-        return _finish(process, timeout_s)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What netdiag shall trace in a run."""
+
+    pid: int | None
+    """A running process; None: the command itself."""
+    argv: Sequence[str]
+    """The client's command."""
+    timeout_s: float
 
 
-def _trace_pid(netdiag: Sequence[str], pid: int, argv: Sequence[str], out: Path, timeout_s: float) -> str:
-    command = [*netdiag, "trace", "--pid", str(pid), "--format", "json", "-o", str(out)]
+def trace(netdiag: Sequence[str], target: Target, out: Path) -> str:
+    """Run netdiag over the client, JSON into `out`; return what it wrote to stderr."""
+    whom = [*rights(), "--", *target.argv] if target.pid is None else ["--pid", str(target.pid)]
+    command = [*netdiag, "trace", "--format", "json", "-o", str(out), *whom]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, env=environment(), stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
-        time.sleep(ARMED_AFTER_S)
-        subprocess.run(argv, env=environment(), check=False, timeout=timeout_s, stdout=subprocess.DEVNULL)
-        time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
-        return _finish(process, timeout_s)
+    with subprocess.Popen(
+        command, env=environment(), stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as process:
+        if target.pid is not None:
+            time.sleep(ARMED_AFTER_S)
+            quiet = subprocess.DEVNULL
+            subprocess.run(target.argv, env=environment(), check=False, timeout=target.timeout_s, stdout=quiet)
+            time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+        return _finish(process, target.timeout_s)
 
 
 ARMED_AFTER_S = 2.0
@@ -175,7 +193,10 @@ def _finish(process: subprocess.Popen[str], timeout_s: float) -> str:
     return messages
 
 
-def _judge(situation: Situation, out: Path, server: RunningServer, messages: str) -> tuple[list[str], Mapping[str, Any] | None]:
+Judgement = tuple[list[str], Mapping[str, Any] | None]
+
+
+def _judge(situation: Situation, out: Path, server: RunningServer, messages: str) -> Judgement:
     if not out.exists():
         return [f"netdiag wrote nothing: {messages.strip()[-400:]}"], None
     document = json.loads(out.read_text())

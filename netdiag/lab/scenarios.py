@@ -11,7 +11,7 @@ import operator
 import random
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,7 @@ class Scenario:
 
         `libraries` limits a choice among client libraries to those that are at hand.
         """
-        source = random.Random(f"{seed}/{self.name}")  # noqa: S311 - numbers of a test, not secrets
+        source = random.Random(f"{seed}/{self.name}")
         numbers: dict[str, Number] = {}
         for name, rule in self.numbers.items():
             numbers[name] = _draw(source, rule, numbers, None if name != "library" else libraries)
@@ -154,7 +154,9 @@ def _draw(source: random.Random, rule: Any, numbers: Mapping[str, Number], at_ha
         known = set(at_hand) if at_hand is not None else None
         options = [option for option in rule["choose"] if known is None or option in known]
         if not options:
-            raise UsageError(f"none of {', '.join(rule['choose'])} is at hand", hint="run scripts/lab-clients once")
+            raise UsageError(
+                f"none of {', '.join(rule['choose'])} is at hand", hint="scripts/setup --lab installs the libraries"
+            )
         chosen: Number = source.choice(options)
         return chosen
     settled: Number = _settle(rule, numbers)
@@ -186,8 +188,8 @@ def _evaluate(node: ast.expr, numbers: Mapping[str, Number]) -> Any:
 
 
 def _expectation(table: Mapping[str, Any]) -> Expectation:
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
-    try:
-        return Expectation(**values)
-    except TypeError as error:
-        raise UsageError(f"a scenario expects something unknown: {error}") from error
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
+    unknown = sorted(set(values) - {entry.name for entry in fields(Expectation)})
+    if unknown:
+        raise UsageError(f"a scenario expects something unknown: {', '.join(unknown)}")
+    return Expectation(**values)

@@ -60,7 +60,7 @@ class Server:
             return self.turns[path]
 
     def reload_signals(self) -> list[int]:
-        """Descriptors of the reloads that are still to come; each turns readable, for everybody, at its reload."""
+        """Descriptors of the reloads to come; each turns readable, for all who hold it, at its reload."""
         return [read_end for read_end, _ in self.reload_pipes]
 
     def _accept(self, listener: socket.socket) -> None:
@@ -83,9 +83,8 @@ class Server:
             timer.start()
 
     def _reload(self, pipe: tuple[int, int]) -> None:
+        self.reload_pipes.remove(pipe)  # connections from now on belong to the new server
         os.close(pipe[1])
-        time.sleep(0.05)  # every waiting thread has seen the end of file by now; later ones shall not
-        self.reload_pipes.remove(pipe)
 
     def _connection(self, number: int, sock: socket.socket) -> None:
         try:

@@ -108,7 +108,10 @@ class ServerSettings:
         """Return the settings that a scenario's `[server]` table asks for; unknown keys raise UsageError."""
         values = checked(cls, table)
         tls = values.get("tls")
-        values["tls"] = TlsSettings() if tls is True else section(TlsSettings, tls) if tls is not None and tls is not False else None
+        if tls is None or tls is False:
+            values["tls"] = None
+        else:
+            values["tls"] = section(TlsSettings, {} if tls is True else tls)
         values["answer"] = section(AnswerSettings, values.get("answer", {}))
         values["routes"] = {path: section(AnswerSettings, entry) for path, entry in values.get("routes", {}).items()}
         if isinstance(values.get("bind"), str):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one habit: `python …/clients/__main__.py PLAN.json`. The plan is a file so that no command line tells the habit."""
+"""Run one habit: `python …/clients PLAN.json`. The plan is a file so that no command line tells the habit."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def repeat(plan: Plan, call: Callable[[int], object], failures: tuple[type[BaseE
     failed = 0
     for turn in range(plan.calls):
         if turn:
-            time.sleep(plan.gap_s * random.uniform(1 - plan.jitter, 1 + plan.jitter))  # noqa: S311
+            time.sleep(plan.gap_s * random.uniform(1 - plan.jitter, 1 + plan.jitter))
         try:
             call(turn)
         except failures:

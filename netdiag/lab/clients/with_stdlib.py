@@ -92,7 +92,7 @@ def closed_by_peer(sock: Any) -> bool:
     """Whether an idle socket has something to read, which can only be the end."""
     sock.setblocking(False)
     try:
-        return sock.recv(1) == b""
+        return bool(sock.recv(1) == b"")
     except (BlockingIOError, ssl.SSLWantReadError):
         return False
     except OSError:
@@ -123,6 +123,12 @@ def timed_expiry(plan: Plan) -> None:
         if plan.gap_s > plan.expiry_s:
             keeper.connection.close()
             time.sleep(plan.gap_s - plan.expiry_s)
+
+
+def shared_threads(plan: Plan) -> None:
+    """One connection that the threads hand on to one another."""
+    keeper = Keeper(plan, plan.url(0))
+    repeat(plan, lambda _turn: together(1, lambda _n: keeper.call()), WIRE_ERRORS)
 
 
 def threads(plan: Plan) -> None:
@@ -179,7 +185,6 @@ def pool_split(plan: Plan) -> None:
 
 def stream_early(plan: Plan) -> None:
     """Reads a stream to `[DONE]` and closes: the end of the body is never read."""
-
     context = unverified()  # one for all, as a client object has it
 
     def call(turn: int) -> None:
@@ -220,9 +225,13 @@ def unread_closed(plan: Plan) -> None:
 
 
 def cancelled(plan: Plan) -> None:
-    """Reads some of each answer and closes in the middle of it."""
+    """Reads some of each answer and closes in the middle of it; with `bad_calls`, only of that many."""
+    keeper = Keeper(plan, plan.url(0))
 
     def call(turn: int) -> None:
+        if plan.bad_calls and turn >= plan.bad_calls:
+            keeper.call()
+            return
         connection = connect(plan, plan.url(turn), None)
         post(plan, connection, plan.url(turn)).read(plan.read_bytes)
         time.sleep(plan.pause_s)
@@ -248,6 +257,7 @@ HABITS: dict[str, Callable[[Plan], None]] = {
     "blind_session": blind_session,
     "idle_expiry": idle_expiry,
     "timed_expiry": timed_expiry,
+    "shared_threads": shared_threads,
     "threads": threads,
     "thread_clients": thread_clients,
     "burst": burst,

@@ -150,7 +150,9 @@ def slow_reader(plan: Plan) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
         sock.connect((parts.hostname, parts.port))
         sock.sendall(b"".join(message(plan, plan.url(turn))))
-        while sock.recv(plan.read_bytes):
+        answer = http.client.HTTPResponse(sock)
+        answer.begin()
+        while answer.read(plan.read_bytes):
             time.sleep(plan.pause_s)
 
     repeat(plan, call, WIRE_ERRORS)
