@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`netdiag explain`: what a finding means, how it is proven, and what to change."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from netdiag.cli.options import COLORS, format_option, wants_color
+
+if TYPE_CHECKING:
+    from netdiag.catalog import Entry
+
+__all__ = ["command", "page"]
+
+
+@click.command("explain", short_help="Explain what a finding means and how to fix its cause.")
+@click.argument("code", required=False)
+@format_option("table", "json")
+@click.option("--color", type=click.Choice(COLORS), default="auto", show_default=True, help="Colour the text.")
+def command(code: str | None, format_: str, color: str) -> None:
+    """Explain the finding CODE; without CODE, list all codes.
+
+    \b
+    netdiag explain reuse.client-per-call
+    """  # noqa: D301 - click reads the control character
+    from netdiag.catalog import catalog
+    from netdiag.cli.results import write_text
+    from netdiag.values import clean, dumps
+
+    entries = catalog()
+    if format_ == "json":
+        from dataclasses import asdict
+
+        chosen = entries.values() if code is None else [_entry(code)]
+        text = "[\n" + ",\n".join(dumps(clean(asdict(entry))) for entry in chosen) + "\n]\n"
+    elif code is None:
+        width = max((len(name) for name in entries), default=0)
+        text = "".join(f"{name:<{width}}  {entry.plain}\n" for name, entry in entries.items())
+    else:
+        text = page(_entry(code), color=wants_color(color, sys.stdout))
+    write_text(text, None, sys.stdout)
+
+
+def _entry(code: str) -> Entry:
+    from netdiag.catalog import catalog
+    from netdiag.errors import UsageError
+
+    entries = catalog()
+    if code in entries:
+        return entries[code]
+    close = difflib.get_close_matches(code, entries, n=3)
+    hint = f"did you mean {' or '.join(close)}?" if close else "`netdiag explain` lists all codes"
+    raise UsageError(f"no finding has the code {code!r}", hint=hint)
+
+
+def page(entry: Entry, *, color: bool) -> str:
+    """Return all that is written about a code, 80 columns wide."""
+    from netdiag.render.layout import Paper
+
+    paper = Paper(width=80, color=color)
+    paper.line(entry.code, "bold")
+    for label, text in (
+        ("means", entry.means),
+        ("proof", entry.proof),
+        ("cost", entry.cost),
+        ("refuted", entry.refuted),
+    ):
+        paper.labelled(label, text)
+    for remedy in entry.remedies:
+        paper.labelled("fix" if remedy is entry.remedies[0] else "", f"{remedy.library}: {remedy.text}")
+        if remedy.snippet:
+            paper.verbatim(remedy.snippet)
+    return paper.text()

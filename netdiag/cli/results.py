@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a recording to what the user asked for: analyse, render, write, and say whether a gate failed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from netdiag.cli.options import Output, wants_color
+from netdiag.errors import InputUnreadable, UsageError
+
+__all__ = ["FAILED", "Examined", "examine", "gate", "open_input", "refuse_capture", "say", "write", "write_text"]
+
+if TYPE_CHECKING:
+    from netdiag.recording.reader import Recording
+    from netdiag.tables import Tables
+
+FAILED = 3
+"""Exit status when `--fail-on` or `--assert` says no."""
+
+_SEVERITIES = ("info", "warning", "critical")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """A recording that was analysed."""
+
+    document: dict[str, Any]
+    """`netdiag.trace/1`."""
+    tables: Tables
+
+
+def examine(recording: Recording, output: Output, *, today: date | None = None) -> Examined:
+    """Return what a recording shows; the day decides only which accepted findings have expired."""
+    from netdiag import analysis, config, tables  # pandas: 0.4 s
+    from netdiag.document import build
+
+    ignores = config.load(output.config)
+    built = tables.build(recording)
+    report = analysis.examine(built, analysis.Options(slow_ms=output.slow_ms))
+    day = datetime.now(UTC).date() if today is None else today
+    reported, ignored = config.split(report.findings, ignores, day)
+    failures = [(failure.analysis, failure.reason) for failure in report.failures]
+    document = build(recording, built, reported, ignored=ignored, failures=failures)
+    return Examined(document=document, tables=built)
+
+
+def write(named: Sequence[tuple[str | None, Mapping[str, Any]]], output: Output, *, fallback: TextIO) -> None:
+    """Render documents to `-o`, or to `fallback`; each comes with the name of its recording, if that is kept."""
+    from netdiag.render import Options, render
+
+    stream = fallback if output.file is None else None
+    color = output.color == "always" if stream is None else wants_color(output.color, stream)
+    texts = []
+    for name, document in named:
+        options = Options(color=color, verbose=output.verbose > 0, rows=output.rows, recording=name)
+        texts.append(render(output.format, document, options))
+    write_text(("" if output.format == "ndjson" else "\n").join(texts), output.file, fallback)
+
+
+def write_text(text: str, file: Path | None, fallback: TextIO) -> None:
+    """Write to a file, which is whole or not there at all, or to a stream."""
+    if file is None:
+        data = text.encode("utf-8")
+        if hasattr(fallback, "buffer"):
+            fallback.flush()
+            fallback.buffer.write(data)  # bytes: a locale that is not UTF-8 must not change what is said
+        else:
+            fallback.write(text)
+        fallback.flush()
+        return
+    try:
+        _replace(file, text.encode("utf-8"))
+    except OSError as error:
+        raise UsageError(f"-o {file}: {error.strerror}") from error
+
+
+def _replace(file: Path, data: bytes) -> None:
+    if file.exists() and not file.is_file():  # a pipe or a device is written to, not replaced
+        file.write_bytes(data)
+        return
+    target = file.resolve()  # a link keeps pointing to what it points to
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(data)
+            os.fchmod(out.fileno(), _mode(target))
+        Path(name).replace(target)
+    except OSError:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def _mode(target: Path) -> int:
+    """Return the mode of the file that is replaced, else what a new file of this user gets."""
+    with contextlib.suppress(OSError):
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def gate(document: Mapping[str, Any], output: Output) -> int:
+    """Return 0, or 3 when a finding is as severe as `--fail-on` or an assertion fails; each reason goes to stderr."""
+    from netdiag.asserts import parse
+
+    failures = []
+    if output.fail_on is not None:
+        least = _SEVERITIES.index(output.fail_on)
+        severe = [row["code"] for row in document["findings"] if _SEVERITIES.index(row["severity"]) >= least]
+        if severe:
+            failures.append(f"--fail-on {output.fail_on}: {', '.join(dict.fromkeys(severe))}")
+    outcomes = [parse(text).check(document["summary"]) for text in output.assertions]
+    failures += [outcome.sentence() for outcome in outcomes if not outcome.holds]
+    for failure in failures:
+        say(failure)
+    return FAILED if failures else 0
+
+
+def say(text: str) -> None:
+    """Write one line to stderr, as far as stderr still exists."""
+    from netdiag.text import safe
+
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"netdiag: {safe(text)}\n")
+        sys.stderr.flush()
+
+
+def open_input(name: str) -> tuple[Recording, str | None]:
+    """Return the recording that the user means by a path, `last` or `-`, and the word to name it by in advice."""
+    from netdiag import state
+    from netdiag.recording import reader
+
+    if name == "-":
+        data = sys.stdin.buffer.read()
+        refuse_capture(data[:4], "standard input")
+        return reader.read(data), None
+    path = state.resolve(name)
+    try:
+        with path.open("rb") as file:
+            refuse_capture(file.read(4), str(path))
+    except OSError as error:
+        raise InputUnreadable(f"{path}: {error.strerror}") from error
+    return reader.read(path), name
+
+
+_CAPTURES = {
+    b"\xd4\xc3\xb2\xa1": "a packet capture (pcap)",
+    b"\xa1\xb2\xc3\xd4": "a packet capture (pcap)",
+    b"\x4d\x3c\xb2\xa1": "a packet capture (pcap)",
+    b"\xa1\xb2\x3c\x4d": "a packet capture (pcap)",
+    b"\x0a\x0d\x0d\x0a": "a packet capture (pcapng)",
+    b"\x1f\x8b": "a file that gzip compressed",
+}
+
+
+def refuse_capture(start: bytes, name: str) -> None:
+    """Say clearly what a file is that is no recording but something that a user might try."""
+    for magic, what in _CAPTURES.items():
+        if start.startswith(magic):
+            raise InputUnreadable(
+                f"{name}: not a recording of netdiag: byte 0 starts {what}",
+                hint="recordings come from `netdiag trace --save FILE` or are kept as `last`",
+            )

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options that say whom to trace, in one decorator."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["target_options"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class _Number(click.IntRange):
+    """A whole number whose range is told when it is left, not in the help."""
+
+    def _describe_range(self) -> str:
+        return ""
+
+
+_OPTIONS = (
+    click.option("--pid", "pids", metavar="P", type=_Number(1, 2**22), multiple=True, help="This process. Repeatable."),
+    click.option("--exe", metavar="NAME", multiple=True, help="Programs of this name or path."),
+    click.option("--comm", metavar="NAME", multiple=True, help="Threads of this name."),
+    click.option("--cgroup", "cgroups", metavar="PATH", multiple=True, help="Processes of this cgroup and below."),
+    click.option("--container", "containers", metavar="ID", multiple=True, help="Processes of this container."),
+    click.option("--pod", "pods", metavar="NAMESPACE/NAME", multiple=True, help="Processes of this Kubernetes pod."),
+    click.option("--port", "ports", metavar="N", type=_Number(1, 65535), multiple=True, help="Either end's port."),
+    click.option("--host", "hosts", metavar="NAME|CIDR", multiple=True, help="The other end: name or network."),
+    click.option("--no-follow", is_flag=True, help="Leave out the later children of the processes."),
+)
+
+
+def target_options(function: Command) -> Command:
+    """Add the options to a command, which gets them as one argument `target`."""
+
+    @functools.wraps(function)
+    def wrapped(**values: Any) -> Any:
+        from netdiag.processes import Target
+
+        names = ("pids", "exe", "comm", "cgroups", "containers", "pods", "ports", "hosts")
+        target = Target(**{name: values.pop(name) for name in names}, follow=not values.pop("no_follow"))
+        return function(target=target, **values)
+
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[return-value]

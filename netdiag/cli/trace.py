@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`netdiag trace`: trace a command, processes or the machine, and print findings at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from netdiag.cli.options import Output, output_options
+from netdiag.cli.targets import target_options
+from netdiag.errors import UsageError
+
+if TYPE_CHECKING:
+    from netdiag.processes import Target
+    from netdiag.tracing.request import TraceRequest, TraceResult
+
+__all__ = ["command", "exit_status", "farewell"]
+
+_INTERRUPTED = 130
+_NEEDS_FILE = ("json", "ndjson", "csv")
+
+
+@click.command(
+    "trace",
+    short_help="Trace the connections of a program or of the machine, and say what is slow.",
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+)
+@target_options
+@click.option("--duration", metavar="S", type=float, help="End after S seconds; CMD runs on.")
+@click.option("--save", metavar="FILE", type=click.Path(path_type=Path), help="Keep the recording as FILE.")
+@click.option("--no-keep", is_flag=True, help="Keep no recording as `last`.")
+@click.option("--probe", "probes", metavar="LIST", help="Only these probes, with commas. See `netdiag probes`.")
+@click.option(
+    "--if-unavailable",
+    type=click.Choice(("run", "fail")),
+    default="fail",
+    show_default=True,
+    help="What to do with CMD where no probe can load.",
+)
+@click.option("--as-root", is_flag=True, help="Under sudo: run CMD as root, not as the user who called.")
+@click.option("--keep-argv", is_flag=True, help="Record the values in command lines as well.")
+@click.option(
+    "--live-lines/--no-live-lines", default=None, help="Print each connection as it ends. [default: without CMD]"
+)
+@output_options
+@click.argument("argv", metavar="[-- CMD ARG...]", nargs=-1, type=click.UNPROCESSED)
+def command(*, target: Target, argv: tuple[str, ...], live_lines: bool | None, output: Output, **chosen: Any) -> int:
+    """Trace the TCP connections of CMD, of the processes that match, or of the whole machine.
+
+    Probes are armed before CMD starts. Only the recorder asks for privileges: CMD stays
+    the caller's. With CMD its stdout stays its own and the report goes to stderr. Without
+    CMD tracing ends after --duration, on Ctrl-C, or when the last --pid has ended.
+
+    \b
+    netdiag trace -- python app.py
+    netdiag trace --pid 4711 --duration 30
+    netdiag trace --host api.example.com --format json -o trace.json -- ./client
+    """  # noqa: D301 - click reads the control character
+    from netdiag.cli.live import Progressing
+
+    request = _request(target, argv, chosen)
+    _check(request, output)
+    from netdiag.cli.results import say
+    from netdiag.tracing import trace
+
+    watcher = Progressing(lines=not argv if live_lines is None else live_lines, counter=not argv)
+    try:
+        result = trace(request, watcher, say)
+    finally:
+        watcher.close()
+    try:
+        return _finish(request, result, output)
+    finally:
+        result.discard()
+
+
+def _request(target: Target, argv: tuple[str, ...], chosen: Mapping[str, Any]) -> TraceRequest:
+    from netdiag.tracing.request import IfUnavailable, TraceRequest
+
+    probes = [name.strip() for name in (chosen["probes"] or "").split(",")]
+    return TraceRequest(
+        target=target,
+        command=argv,
+        duration_s=chosen["duration"],
+        save=chosen["save"],
+        keep=not chosen["no_keep"],
+        probes=tuple(name for name in probes if name),
+        if_unavailable=IfUnavailable(chosen["if_unavailable"]),
+        as_root=chosen["as_root"],
+        keep_argv=chosen["keep_argv"],
+    )
+
+
+def _check(request: TraceRequest, output: Output) -> None:
+    if request.command and output.format in _NEEDS_FILE and output.file is None:
+        raise UsageError(
+            f"--format {output.format} with a command needs -o FILE",
+            hint="stdout belongs to the command: its output stays whole",
+        )
+    if request.duration_s is not None and not 0 < request.duration_s < 1e9:
+        raise UsageError("--duration needs a number of seconds above 0")
+    if request.save is not None and not request.save.absolute().parent.is_dir():
+        raise UsageError(f"--save {request.save}: there is no such folder")
+
+
+def _finish(request: TraceRequest, result: TraceResult, output: Output) -> int:
+    from netdiag.cli.results import examine, gate, say, write
+    from netdiag.recording import reader
+
+    gated = 0
+    if result.recording is not None:
+        name = None if result.temporary else "last" if request.save is None else str(request.save)
+        document = examine(reader.read(result.recording), output).document
+        write([(name, document)], output, fallback=_stream(request))
+        gated = gate(document, output)
+    say(farewell(request, result))
+    return exit_status(result, gated)
+
+
+def _stream(request: TraceRequest) -> TextIO:
+    return sys.stderr if request.command else sys.stdout
+
+
+def exit_status(result: TraceResult, gated: int) -> int:
+    """Return the command's own status where it is not 0, else 3 for a failed gate, 130 for nothing recorded, or 0."""
+    if result.command_status:
+        return result.command_status
+    if result.recording is None and result.exit_reason == "interrupted":
+        return _INTERRUPTED
+    return gated
+
+
+def farewell(request: TraceRequest, result: TraceResult) -> str:
+    """Return the last line on stderr: who ended the trace and why."""
+    why = {
+        "command-exited": f"the command ended{_status(result.command_status)}",
+        "duration": f"--duration of {request.duration_s or 0:g} s was over",
+        "interrupted": "Ctrl-C",
+        "targets-exited": "the last traced process ended",
+        "recorder-died": "the recorder ended early; what it had written was used",
+    }
+    reason = why.get(str(result.exit_reason), str(result.exit_reason))
+    return f"ended after {result.duration_s:.1f} s: {reason}"
+
+
+def _status(status: int | None) -> str:
+    if status is None:
+        return ""
+    return f" by signal {status - 128}" if status > 128 else f" with status {status}"

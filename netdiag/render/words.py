@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures and names in the words of a report; an unknown value is a dash, never a zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from netdiag.text import safe
+from netdiag.units import UNKNOWN, format_count
+
+__all__ = [
+    "PARTS",
+    "address",
+    "command",
+    "endpoint",
+    "name_of",
+    "percent",
+    "plural",
+    "seconds",
+    "sources",
+    "span",
+]
+
+PARTS: dict[str, str] = {
+    "dns": "name look-up",
+    "connect": "TCP connect",
+    "tls": "TLS handshake",
+    "client-setup": "client set-up",
+    "queue": "waiting for a free connection",
+    "send": "sending",
+    "server": "server until first byte",
+    "receive": "receiving",
+    "reader": "read late by the program",
+    "unattributed": "unattributed",
+}
+"""What each part of a request's time is called."""
+
+_SECOND_MS = 1000.0
+_MINUTE_S = 120.0
+
+
+def plural(value: int | None, one: str, many: str | None = None) -> str:
+    """Return `1 request`, `2 requests`, `– requests`."""
+    return f"{format_count(value)} {one if value == 1 else many or one + 's'}"
+
+
+def seconds(value_ms: float | None) -> str:
+    """Return a duration in seconds: `61.4 s`, below a second `0.041 s`; minutes where there are two or more."""
+    if value_ms is None:
+        return f"{UNKNOWN} s"
+    value = value_ms / _SECOND_MS
+    if value >= _MINUTE_S:
+        minutes, rest = divmod(round(value), 60)
+        return f"{minutes:,} min {rest} s"
+    return f"{value:.1f} s" if value >= 1 or value == 0 else f"{value:.3f} s"
+
+
+def span(value_ms: float | None, total_ms: float) -> str:
+    """Return seconds without unit, as a column of a table has them: with more digits where the total is short."""
+    digits = 3 if total_ms < 10 * _SECOND_MS else 2
+    return UNKNOWN if value_ms is None else f"{value_ms / _SECOND_MS:,.{digits}f}"
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """Return a share from 0 to 1 as per cent; what is there never rounds to 0 and what is missing never to 100."""
+    if share is None:
+        return UNKNOWN
+    text = f"{100 * share:.{digits}f}"
+    smallest = 10.0**-digits
+    if share > 0 and float(text) == 0:
+        return f"<{smallest:g} %"
+    if share < 1 and float(text) >= 100:
+        return f">{100 - smallest:g} %"
+    return f"{text} %"
+
+
+def address(ip: str | None, port: int | None) -> str:
+    """Return `192.0.2.1:443` or `[2001:db8::1]:443`."""
+    shown = UNKNOWN if ip is None else f"[{safe(ip)}]" if ":" in ip else safe(ip)
+    return shown if port is None else f"{shown}:{port}"
+
+
+def endpoint(remote: Mapping[str, Any]) -> str:
+    """Return name or address of the other end, with its port."""
+    return address(remote["name"] or remote["ip"], remote["port"])
+
+
+def name_of(host: str | None, port: int | None) -> str:
+    """Return a host of the summary; the usual HTTPS port is not worth a column."""
+    return address(host, None if port == 443 else port)
+
+
+def command(document: Mapping[str, Any]) -> str:
+    """Return what was traced, in a few words."""
+    if document["command"] is not None and document["command"]["argv"]:
+        return safe(" ".join(document["command"]["argv"]))
+    target = {key: value for key, value in document["target"].items() if value not in (None, [], "", False)}
+    if not target:
+        return "the whole machine"
+    return safe(" ".join(f"{key} {_listed(value)}" for key, value in target.items()))
+
+
+def _listed(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def sources(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return for each part of a request's time where its figures come from."""
+    calls = _joined(row["source"] for row in document["requests"])
+    calls = calls.replace("sockets", "kernel").replace("records", "wire")
+    shakes = _joined(row["source"] for row in document["handshakes"]).replace("both", "wire, library")
+    names = _joined(row["source"] for row in document["resolutions"])
+    known = {"connect": "kernel", "reader": "kernel", "queue": "kernel", "client-setup": "kernel"}
+    return {**dict.fromkeys(("send", "server", "receive"), calls), **known, "tls": shakes, "dns": names}
+
+
+def _joined(values: Any) -> str:
+    return ", ".join(sorted({value for value in values if value}))
