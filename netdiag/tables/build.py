@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds all tables of a recording. Pure: the same recording gives the same tables, on any machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from netdiag.recording.reader import Recording
+from netdiag.tables.bursts import bursts, retransmits
+from netdiag.tables.closing import mark_close_notify, settle
+from netdiag.tables.columns import Columns
+from netdiag.tables.connections import connections, listeners, sockets
+from netdiag.tables.encryption import encrypted
+from netdiag.tables.model import Loss, Tables
+from netdiag.tables.processes import processes
+from netdiag.tables.requests import from_exchanges, plain_exchanges
+from netdiag.tables.schema import empty
+from netdiag.tables.turns import turns
+
+__all__ = ["build"]
+
+_DEFAULT_HZ = 250
+"""Timer ticks a second, where the header does not say."""
+
+
+def build(recording: Recording) -> Tables:
+    """Join what was recorded; InputUnreadable when its layouts are not those of netdiag."""
+    tables: dict[str, pd.DataFrame] = {}
+    losses = _losses(recording)
+    tcp, io = _columns(recording, "tcp"), _columns(recording, "tcp_io")
+    if tcp is not None:
+        found = sockets(tcp)
+        lossy = any(loss.lost for loss in losses)
+        tables["listeners"] = listeners(tcp)
+        tables["connections"] = connections(found, hz=_hz(recording), lossy=lossy)
+        if io is not None:
+            tables["bursts"], tables["retransmits"] = bursts(io, found), retransmits(io, found)
+    _join(tables, whole=io is not None)
+    process = _columns(recording, "process")
+    tables["processes"] = processes(process, recording.facts_of("process"), recording.start_ns)
+    return Tables(
+        **tables,
+        span_ms=_span_ms(recording),
+        losses=losses,
+        truncated=recording.end is None or recording.truncated_at is not None,
+    )
+
+
+def _join(tables: dict[str, pd.DataFrame], *, whole: bool) -> None:
+    """Add what only connections and bursts together can tell; without bursts all of it stays unknown."""
+    ends = tables.setdefault("connections", empty("connections"))
+    calls = tables.setdefault("bursts", empty("bursts"))
+    calls["close_notify"] = mark_close_notify(ends, calls)
+    ends = settle(ends, calls)
+    found = turns(ends, calls)
+    if whole:
+        ends["encrypted"] = encrypted(ends, calls, found)
+        ends["turns"] = _count(found[found["answered"].to_numpy()], len(ends))
+    requests = from_exchanges(ends, plain_exchanges(ends, found), source="sockets")
+    plain = (ends["encrypted"] == False).to_numpy()  # noqa: E712 - None is neither
+    ends["requests"] = np.where(plain, _count(requests, len(ends)), np.nan)
+    tables |= {"connections": ends, "bursts": calls, "turns": found, "requests": requests}
+
+
+def _count(rows: pd.DataFrame, length: int) -> Any:
+    return np.bincount(rows["connection"].to_numpy(), minlength=length).astype(np.float64)
+
+
+def _columns(recording: Recording, stream: str) -> Columns | None:
+    records = recording.records(stream)
+    return None if records is None else Columns(records, recording.start_ns)
+
+
+def _hz(recording: Recording) -> float:
+    hz = recording.header["host"].get("hz")
+    return float(hz) if isinstance(hz, int) and hz > 0 else float(_DEFAULT_HZ)
+
+
+def _losses(recording: Recording) -> tuple[Loss, ...]:
+    """Return the last word on each stream; of a recording without one, what was recorded and no word on losses."""
+    told = {
+        fact["probe"]: Loss(probe=fact["probe"], seen=fact["seen"], lost=fact["lost"])
+        for fact in recording.facts_of("loss")
+        if isinstance(fact.get("probe"), str) and all(type(fact.get(name)) is int for name in ("seen", "lost"))
+    }
+    if not told:
+        counts = {name: sum(len(run) for run in recording.runs.get(name, ())) for name in recording.layouts}
+        told = {name: Loss(probe=name, seen=count, lost=None) for name, count in counts.items()}
+    return tuple(told[name] for name in sorted(told))
+
+
+def _span_ms(recording: Recording) -> float:
+    """Return the length of the trace; of one that was cut off, up to its last record."""
+    end = recording.end_ns
+    if end is None:
+        instants = [int(run["time"].max()) for runs in recording.runs.values() for run in runs if _has_time(run)]
+        end = max(instants, default=recording.start_ns)
+    return max(end - recording.start_ns, 0) / 1e6
+
+
+def _has_time(run: Any) -> bool:
+    return len(run) > 0 and "time" in run.dtype.names and run.dtype["time"].kind == "u"

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the analyses get: one DataFrame per kind of thing, and how much of the truth may be missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import pandas as pd
+
+from netdiag.tables.schema import empty
+
+__all__ = ["Loss", "Tables"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """How many events of a probe's stream were recorded and lost, counted in the kernel."""
+
+    probe: str
+    seen: int
+    lost: int | None
+    """None when the recording does not say, because it was cut off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tables:
+    """Everything that was recorded, joined. Columns are those of `docs/architecture.md`."""
+
+    connections: pd.DataFrame = field(default_factory=partial(empty, "connections"))
+    """One row per end of a connection that was traced, in order of time."""
+    bursts: pd.DataFrame = field(default_factory=partial(empty, "bursts"))
+    """Calls in one direction with short pauses, by connection and time."""
+    turns: pd.DataFrame = field(default_factory=partial(empty, "turns"))
+    """Data one way, then the other way, from the client's side first: a request, or a part of a handshake."""
+    retransmits: pd.DataFrame = field(default_factory=partial(empty, "retransmits"))
+    requests: pd.DataFrame = field(default_factory=partial(empty, "requests"))
+    handshakes: pd.DataFrame = field(default_factory=partial(empty, "handshakes"))
+    records: pd.DataFrame = field(default_factory=partial(empty, "records"))
+    """TLS record headers; a length is that of the payload, without the 5 bytes of the header."""
+    processes: pd.DataFrame = field(default_factory=partial(empty, "processes"))
+    listeners: pd.DataFrame = field(default_factory=partial(empty, "listeners"))
+    """First and last look at each listening socket."""
+    span_ms: float = 0.0
+    """Length of the trace."""
+    losses: tuple[Loss, ...] = ()
+    truncated: bool = False
+    """The recording ends before its end: what happened later is not known."""
+
+    @property
+    def lossy(self) -> bool:
+        """Whether events were lost, so that counts are lower bounds."""
+        return any(loss.lost for loss in self.losses)

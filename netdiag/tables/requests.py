@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests from exchanges: what was asked, what came back, and where the time between went. Pure.
+
+An exchange is a question with its answer on one connection, whatever it was inferred from: the turns of a plain
+connection here, TLS record headers or plaintext elsewhere. This module gives exchanges their phases.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from netdiag.tables.columns import Floats
+from netdiag.tables.schema import frame
+from netdiag.tables.turns import changes, numbers_within, sums
+
+__all__ = ["EXCHANGE_COLUMNS", "from_exchanges", "plain_exchanges"]
+
+EXCHANGE_COLUMNS = (
+    "connection", "began_ns", "sent_ns", "first_byte_ns", "last_byte_ns", "sent_bytes", "received_bytes",
+    "lag_ms", "last_lag_ms", "pid", "tid",
+)  # fmt: skip
+"""What every source of exchanges gives; sorted by connection and time."""
+
+_CONTINUE_BYTES = 25
+"""`HTTP/1.1 100 Continue` and its empty line: no answer, the body follows."""
+_MAX_SETUP_NS = 1_000_000_000
+"""A connection that carries its first request later than this was made ahead of it, not for it."""
+_PARTS = ("connect_ms", "client_setup_ms", "tls_ms", "queue_ms", "send_ms", "wait_ms", "receive_ms", "reader_lag_ms")
+
+
+def plain_exchanges(connections: pd.DataFrame, turns: pd.DataFrame) -> pd.DataFrame:
+    """Return the turns of plain connections, a `100 Continue` joined with the turn that follows."""
+    plain = (connections["encrypted"] == False).to_numpy()  # noqa: E712 - None is neither
+    chosen = turns[plain[turns["connection"].to_numpy()]]
+    row = chosen["connection"].to_numpy()
+    more = np.zeros(len(chosen), bool)
+    more[:-1] = (chosen["received_bytes"].to_numpy()[:-1] == _CONTINUE_BYTES) & (row[1:] == row[:-1])
+    starts = np.flatnonzero(~np.append(False, more[:-1])[: len(row)])
+    result = chosen[~more].loc[:, list(EXCHANGE_COLUMNS)].reset_index(drop=True)
+    result["began_ns"] = chosen["began_ns"].to_numpy()[starts]
+    result["sent_bytes"] = sums(chosen["sent_bytes"].to_numpy(), starts)
+    return result
+
+
+def from_exchanges(connections: pd.DataFrame, exchanges: pd.DataFrame, *, source: str) -> pd.DataFrame:
+    """Return the table of requests; ids are given in order of time."""
+    row = exchanges["connection"].to_numpy()
+    order = np.lexsort((row, exchanges["began_ns"]))
+    length = len(row)
+    columns = {
+        "connection": row,
+        "sequence": numbers_within(row),
+        "protocol": ["inferred"] * length,
+        "source": [source] * length,
+        "pid": exchanges["pid"],
+        "tid": exchanges["tid"],
+        "request_bytes": exchanges["sent_bytes"],
+        "response_bytes": np.where(exchanges["received_bytes"] > 0, exchanges["received_bytes"], np.nan),
+        **{name: exchanges[name] for name in ("began_ns", "sent_ns", "first_byte_ns", "last_lag_ms")},
+        "ended_ns": exchanges["last_byte_ns"],
+    }
+    columns |= _relations(connections, exchanges) | _times(connections, exchanges)
+    ordered = frame("requests", length, columns).iloc[order].reset_index(drop=True)
+    ordered["id"] = pd.Series([f"r{number + 1}" for number in range(length)], dtype=object)
+    return ordered
+
+
+def _relations(connections: pd.DataFrame, exchanges: pd.DataFrame) -> dict[str, Any]:
+    """Return what a request is to the others of its connection, and whether it was answered."""
+    row = exchanges["connection"].to_numpy()
+    first = changes(row)
+    older = connections["preexisting"].to_numpy()[row]
+    ended = connections["ended_ns"].notna().to_numpy()[row] | connections["closed_by"].notna().to_numpy()[row]
+    reused = (~first).astype(object)
+    reused[first & older] = None
+    before = np.append(np.nan, exchanges["last_byte_ns"].to_numpy()[:-1])[: len(row)]
+    idle = (exchanges["began_ns"].to_numpy() - before) / 1e6
+    complete = np.full(len(row), None, object)
+    complete[exchanges["first_byte_ns"].isna().to_numpy() & ended] = False
+    return {"reused": reused, "idle_before_ms": np.where(first, np.nan, idle), "complete": complete}
+
+
+def _times(connections: pd.DataFrame, exchanges: pd.DataFrame) -> dict[str, Any]:
+    """Return the parts of the time, which add up to the total with what no part explains."""
+    row = exchanges["connection"].to_numpy()
+    began, sent, first_byte, ended = (
+        exchanges[name].to_numpy() for name in ("began_ns", "sent_ns", "first_byte_ns", "last_byte_ns")
+    )
+    established = connections["established_ns"].to_numpy()[row]
+    client = (connections["role"] == "client").to_numpy()[row]
+    first = changes(row)
+    opens = first & client & (began - established <= _MAX_SETUP_NS)
+    opened = np.where(opens, connections["opened_ns"].to_numpy()[row], began)
+    started = np.where(np.isnan(opened), began, opened)
+    # At a server's socket the program reads the request late, which is no part of the answer's time.
+    lag = np.where(client, np.minimum(exchanges["lag_ms"].to_numpy(), (ended - first_byte) / 1e6), 0.0)
+    unknown_first = first & ~opens
+    columns: dict[str, Floats] = {
+        "started_ns": started,
+        "dns_ms": np.where(first, np.nan, 0.0),
+        "connect_ms": np.where(opens, (established - opened) / 1e6, 0.0),
+        "client_setup_ms": np.where(opens, (began - established) / 1e6, 0.0),
+        "tls_ms": np.zeros(len(row)),
+        "queue_ms": np.where(unknown_first, np.nan, 0.0),
+        "send_ms": (sent - began) / 1e6,
+        "wait_ms": np.maximum(first_byte - sent, 0.0) / 1e6,
+        "receive_ms": (ended - first_byte) / 1e6 - np.nan_to_num(lag),
+        "reader_lag_ms": lag,
+        "total_ms": (ended - started) / 1e6,
+    }
+    known = np.nansum([columns[name] for name in _PARTS], axis=0)
+    return {**columns, "unattributed_ms": np.maximum(columns["total_ms"] - known, 0.0)}
