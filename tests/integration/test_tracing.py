@@ -420,7 +420,7 @@ def test_where_nothing_can_load_the_command_does_not_run(start, tmp_path):
     assert not (tmp_path / "trace.netdiag").exists()
 
 
-def test_where_nothing_can_load_the_command_runs_if_asked(start, tmp_path):
+def test_where_nothing_can_load_the_command_runs_if_asked(start):
     spec = {"command": ["sh", "-c", "exit 4"], "if_unavailable": "run", "options": {"error": ERROR}}
     result = start(spec).wait()
     assert (result["status"], result["recording"]) == (4, None)

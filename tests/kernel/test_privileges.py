@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is who: an ordinary user with sudo, root by sudo, plain root, capabilities; and whose code is elevated.
+
+A user and a sudoers file are made for the test and removed after it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import pwd
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.kernel
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = "/usr/bin/python3"
+USER = "netdiag-front-t"
+PASSWORD = "correct horse"
+NO_CAPABILITY = "0" * 16
+PATIENCE_S = 20.0
+
+
+@dataclass
+class Place:
+    """A copy of the code, and an ordinary user to run it."""
+
+    code: Path
+    home: Path
+    uid: int
+    gid: int
+    sudoers: Path
+
+    def allow(self, rule: str) -> None:
+        """Write the user's line for sudo."""
+        self.sudoers.write_text(f"{USER} {rule}\n")
+        self.sudoers.chmod(0o440)
+
+    def give_to(self, uid: int) -> None:
+        """Make the code belong to `uid`."""
+        for path in (self.code, *self.code.rglob("*")):
+            os.chown(path, uid, uid)
+
+    def front(self, spec: dict[str, Any]) -> list[str]:
+        """Return the command that traces as `spec` says."""
+        whole = {"fake": True, "command": ["sh", "-c", "cat /proc/self/status; env"]} | spec
+        file = self.home / "spec.json"
+        file.write_text(json.dumps(whole))
+        return [PYTHON, "-B", str(self.code / "tests/fakes/front.py"), str(file), str(self.home / "result.json")]
+
+    def result(self) -> dict[str, Any]:
+        """Return what the front told."""
+        told: dict[str, Any] = json.loads((self.home / "result.json").read_text())
+        return told
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the fake recorder wrote into the user's last recording."""
+        (recording,) = (self.home / ".local/state/netdiag").iterdir()
+        assert (recording.stat().st_uid, recording.stat().st_mode & 0o777) == (self.uid, 0o600)
+        lines = recording.read_bytes().split(b"\n")[1:]
+        return {name: value for line in lines if line for name, value in json.loads(line).items()}
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    if shutil.which("useradd") is None or shutil.which("sudo") is None:
+        pytest.skip("needs useradd and sudo")
+    folder = Path(tempfile.mkdtemp(prefix="netdiag-priv-"))
+    folder.chmod(0o755)
+    subprocess.run(["userdel", "-f", USER], check=False, stderr=subprocess.DEVNULL)
+    home = folder / "home"
+    subprocess.run(["useradd", "-m", "-d", home, "-s", "/bin/sh", "-G", "games", USER], check=True)
+    subprocess.run(["chpasswd"], input=f"{USER}:{PASSWORD}\n", text=True, check=True)
+    entry = pwd.getpwnam(USER)
+    code = folder / "code"
+    leave_out = shutil.ignore_patterns("__pycache__", "cli", "analysis", "tables", "render")
+    shutil.copytree(ROOT / "netdiag", code / "netdiag", ignore=leave_out)
+    shutil.copytree(ROOT / "tests/fakes", code / "tests/fakes", ignore=leave_out)
+    for name in ("bpf/build", "probes"):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, code / name)
+    made = Place(code, home, entry.pw_uid, entry.pw_gid, Path("/etc/sudoers.d/netdiag-front-t"))
+    made.give_to(0)
+    try:
+        yield made
+    finally:
+        made.sudoers.unlink(missing_ok=True)
+        subprocess.run(["userdel", "-f", USER], check=False, stderr=subprocess.DEVNULL)
+        shutil.rmtree(folder)
+
+
+def as_user(place: Place, arguments: list[str], **popen: Any) -> subprocess.CompletedProcess[str]:
+    """Run something as the ordinary user, without a terminal."""
+    return subprocess.run(
+        arguments,
+        user=place.uid,
+        group=place.gid,
+        extra_groups=os.getgrouplist(USER, place.gid),
+        cwd=place.home,
+        env={"PATH": f"{place.home}/bin:/usr/bin:/bin", "HOME": str(place.home), "LANG": "C.UTF-8"}
+        | popen.pop("env", {}),
+        text=True,
+        capture_output=True,
+        start_new_session=True,
+        timeout=PATIENCE_S,
+        check=False,
+        **popen,
+    )
+
+
+def fields(text: str) -> dict[str, str]:
+    """Return the lines `Name:\\tvalue` and `NAME=value` of what CMD printed."""
+    found = {}
+    for line in text.splitlines():
+        for mark in (":\t", "="):
+            if mark in line:
+                name, _, value = line.partition(mark)
+                found[name] = value.strip()
+                break
+    return found
+
+
+def ids(place: Place) -> str:
+    return "\t".join([str(place.uid)] * 4)
+
+
+# An ordinary user
+
+
+def test_only_the_recorder_goes_through_sudo(place):
+    place.allow("ALL=(root) NOPASSWD: ALL")
+    ran = as_user(place, place.front({}), env={"OPENAI_API_KEY": "k"})
+    assert ran.returncode == 0, place.result()
+    command = fields(ran.stdout)
+    assert (command["Uid"], command["CapEff"]) == (ids(place), NO_CAPABILITY)
+    assert command["OPENAI_API_KEY"] == "k"
+    assert not any(name.startswith("SUDO_") for name in command)
+    me = place.facts()["me"]
+    assert me["uid"] == 0
+    assert me["environ"].get("PYTHONPATH") is None
+    assert place.result()["after"]["Uid"] == ids(place)
+
+
+def test_somebody_who_may_not_use_sudo_is_told_which_capabilities_are_missing(place):
+    ran = as_user(place, place.front({}))
+    result = place.result()
+    assert ran.returncode == 4
+    assert ran.stdout == ""
+    assert result["error"].startswith("sudo did not start the recorder: sudo: a password is required")
+    assert result["hint"].startswith("CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN are missing")
+
+
+def test_without_rights_the_command_runs_if_asked(place):
+    ran = as_user(place, place.front({"if_unavailable": "run", "command": ["sh", "-c", "exit 5"]}))
+    assert ran.returncode == 5
+    assert place.result()["notices"][0].startswith("not traced: sudo did not start the recorder")
+
+
+def test_code_of_the_user_is_never_elevated_by_netdiag_itself(place):
+    place.allow("ALL=(root) NOPASSWD: ALL")
+    place.give_to(place.uid)
+    ran = as_user(place, place.front({}))
+    result = place.result()
+    assert (ran.returncode, ran.stdout) == (4, "")
+    assert f"{place.code}" in result["error"]
+    assert f"belongs to {USER}" in result["error"]
+    assert "sudo netdiag doctor --install-recorder" in result["hint"]
+    assert "sudo netdiag trace" in result["hint"]
+
+
+def test_roots_copy_of_the_recorder_is_elevated_in_place_of_the_users_code(place):
+    place.allow("ALL=(root) NOPASSWD: ALL")
+    place.give_to(place.uid)
+    install = f"""
+import sys; sys.path.append({str(place.code)!r})
+from netdiag.recorder import install
+print(install.install())
+"""
+    copy = Path(
+        subprocess.run([PYTHON, "-I", "-B", "-c", install], text=True, capture_output=True, check=True).stdout.strip()
+    )
+    try:
+        modes = {path.stat().st_mode & 0o777 for path in copy.rglob("*") if path.is_file()}
+        assert modes == {0o644}
+        assert {path.stat().st_uid for path in (copy, *copy.rglob("*"))} == {0}
+        ran = as_user(place, place.front({}))
+        assert ran.returncode == 0, place.result()
+        (copy / "netdiag/errors.py").chmod(0o666)
+        assert as_user(place, place.front({})).returncode == 4
+    finally:
+        shutil.rmtree(copy)
+
+
+def test_the_password_is_asked_for_on_the_terminal_and_the_command_gets_its_input(place):
+    place.allow("ALL=(root) ALL")
+    code = "import os; assert os.tcgetpgrp(0) == os.getpgrp(); print('got', input()); raise SystemExit(6)"
+    arguments = place.front({"command": [PYTHON, "-S", "-c", code]})
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(place.home)
+        os.initgroups(USER, place.gid)
+        os.setgid(place.gid)
+        os.setuid(place.uid)
+        os.execve(arguments[0], arguments, {"PATH": "/usr/bin:/bin", "HOME": str(place.home)})
+    seen = read_until(terminal, b"recorder: ")
+    os.write(terminal, PASSWORD.encode() + b"\n")
+    time.sleep(0.5)
+    os.write(terminal, b"my line\n")
+    seen += read_until(terminal, b"got my line")
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 6, seen
+    assert seen.count(b"password for") == 1
+
+
+def read_until(fd: int, text: bytes) -> bytes:
+    seen = b""
+    while text not in seen:
+        assert select.select([fd], [], [], PATIENCE_S)[0], seen
+        try:
+            seen += os.read(fd, 4096)
+        except OSError as error:
+            raise AssertionError(seen) from error
+    return seen
+
+
+def test_capabilities_make_sudo_needless(place):
+    needed = "+bpf,+perfmon,+net_admin"
+    arguments = [
+        *("setpriv", "--reuid", str(place.uid), "--regid", str(place.gid), "--init-groups"),
+        *("--inh-caps", needed, "--ambient-caps", needed, "--bounding-set", "+all"),
+        *place.front({"command": ["true"]}),
+    ]
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(place.home)}
+    assert subprocess.run(arguments, env=environment, cwd=place.home, check=False).returncode == 0, place.result()
+    me, after = place.facts()["me"], place.result()["after"]
+    assert (me["uid"], me["cap_eff"] != NO_CAPABILITY) == (place.uid, True)
+    assert after["CapPrm"] == after["CapEff"] == after["CapAmb"] == NO_CAPABILITY
+
+
+# All of netdiag through sudo
+
+
+def test_under_sudo_the_front_and_the_command_are_the_caller(place):
+    place.allow("ALL=(root) NOPASSWD: ALL")
+    own = place.home / "bin"
+    own.mkdir()
+    (own / "ndtool").write_text("#!/bin/sh\ncat /proc/self/status; env\n")
+    (own / "ndtool").chmod(0o755)
+    arguments = ["sudo", *place.front({"command": ["ndtool"]})]
+    ran = as_user(place, arguments, env={"VIRTUAL_ENV": "/venv", "OPENAI_API_KEY": "k"})
+    assert ran.returncode == 0, place.result()
+    command, result = fields(ran.stdout), place.result()
+    for status in (command, result["after"]):
+        assert (status["Uid"], status["Gid"]) == (ids(place), "\t".join([str(place.gid)] * 4))
+        assert set(map(int, status["Groups"].split())) == set(os.getgrouplist(USER, place.gid))
+        assert status["CapEff"] == status["CapPrm"] == NO_CAPABILITY
+    assert result["after"]["NoNewPrivs"] == "1"
+    assert result["home"] == command["HOME"] == str(place.home)
+    assert (command["VIRTUAL_ENV"], command["OPENAI_API_KEY"]) == ("/venv", "k")
+    assert command["PATH"].startswith(f"{own}:")
+    assert not any(name.startswith("SUDO_") for name in command)
+    assert result["notices"] == [f"ndtool runs {own}/ndtool; for root it would be not found"]
+    assert place.facts()["me"]["uid"] == 0
+
+
+def test_under_sudo_as_root_keeps_root_and_warns_of_another_program(place):
+    place.allow("ALL=(root) NOPASSWD: ALL")
+    own = place.home / "bin"
+    own.mkdir()
+    (own / "cat").symlink_to("/bin/false")
+    spec = {"command": ["cat", "/proc/self/status"], "as_root": True}
+    ran = as_user(place, ["sudo", *place.front(spec)])
+    assert ran.returncode == 0, place.result()
+    assert fields(ran.stdout)["Uid"] == "0\t0\t0\t0"
+    assert place.result()["notices"] == [f"cat runs /usr/bin/cat; for {USER} it would be {own}/cat"]
+    assert place.result()["after"]["Uid"] == ids(place)
+
+
+def test_under_sudo_one_line_says_that_root_runs_the_users_code(place):
+    place.allow("ALL=(root) NOPASSWD: ALL")
+    place.give_to(place.uid)
+    ran = as_user(place, ["sudo", *place.front({"command": ["true"]})])
+    assert ran.returncode == 0, place.result()
+    (notice,) = place.result()["notices"]
+    assert notice.startswith("root runs code that not only root can change: ")
+    assert USER in notice
+
+
+def test_under_sudo_a_status_and_a_signal_come_through(place):
+    place.allow("ALL=(root) NOPASSWD: ALL")
+    ran = as_user(place, ["sudo", *place.front({"command": ["sh", "-c", "kill -9 $$"]})])
+    assert ran.returncode == 137
+
+
+# Plain root
+
+
+def test_as_root_the_front_keeps_no_capability_and_the_command_all(place):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SUDO_")}
+    environment |= {"HOME": str(place.home), "XDG_STATE_HOME": str(place.home)}
+    ran = subprocess.run(place.front({}), env=environment, text=True, stdout=subprocess.PIPE, check=True)
+    after, command = place.result()["after"], fields(ran.stdout)
+    assert after["Uid"] == "0\t0\t0\t0"
+    assert {value for name, value in after.items() if name.startswith("Cap")} == {NO_CAPABILITY}
+    mine = fields(Path("/proc/self/status").read_text())
+    assert command["CapEff"] == mine["CapEff"] != NO_CAPABILITY
+    assert command["NoNewPrivs"] == mine["NoNewPrivs"]
+
+
+def test_root_of_a_user_namespace_is_told_so(place):
+    ran = as_user(place, ["unshare", "--user", "--map-root-user", *place.front({"command": ["true"]})])
+    if "unshare" in ran.stderr:
+        pytest.skip(f"needs user namespaces: {ran.stderr.strip()}")
+    assert ran.returncode == 4
+    assert place.result()["error"].startswith("root of a user namespace may not load kernel programs")
