@@ -139,4 +139,40 @@ struct process_event {
 	char filename[128]; /* exec only: as the kernel resolved it, cut */
 };
 
+/* What the first bytes of a connection look like; in tls_record_event.first when type is ND_TLS_CLASS. */
+enum nd_wire_class {
+	ND_WIRE_TLS = 1,
+	ND_WIRE_HTTP1 = 2, /* a request line of HTTP/1 */
+	ND_WIRE_HTTP2 = 3, /* the preface of HTTP/2 */
+	ND_WIRE_CONNECT = 4, /* a request to a proxy to connect */
+	ND_WIRE_OTHER = 5,
+};
+
+enum nd_tls_type {
+	ND_TLS_CLASS = 0, /* no record: what the connection speaks */
+	ND_TLS_GAP = 1, /* no record: the thread of records was lost here */
+	ND_TLS_CHANGE_CIPHER_SPEC = 20,
+	ND_TLS_ALERT = 21,
+	ND_TLS_HANDSHAKE = 22,
+	ND_TLS_APPLICATION_DATA = 23,
+};
+
+enum nd_tls_flags {
+	ND_TLS_RESYNCED = 1, /* found again in mid-stream: earlier records were not seen */
+};
+
+/* The header of one TLS record as it passed the socket: RFC 8446 section 5.1. */
+struct tls_record_event {
+	nd_ktime_ns time; /* when its header passed */
+	nd_cookie cookie;
+	nd_bytes offset; /* of the header in its direction's byte stream */
+	__u16 length; /* of the fragment that follows */
+	__u8 type; /* enum nd_tls_type */
+	__u8 direction; /* enum nd_direction */
+	__u8 first; /* first two bytes of a fragment that is not application data */
+	__u8 second;
+	__u8 flags; /* enum nd_tls_flags */
+	__u8 version; /* minor version of the record header: 1 to 4 */
+};
+
 #endif

@@ -7,25 +7,13 @@
 #include "filter.h"
 #include "ring.h"
 #include "sock.h"
+#include "tcp_sock.h"
 
 /* Pauses shorter than this join calls of one direction into one record. */
 const volatile __u64 nd_burst_gap_ns = 1000000;
 
 ND_RING(events, 1 << 20);
 ND_RING(io_events, 1 << 21);
-
-struct nd_burst {
-	__u64 began;
-	__u64 ended;
-	__u64 arrived;
-	__u64 max_lag;
-	__u32 bytes;
-	__u32 calls;
-	__u32 first_bytes;
-	__u32 tgid;
-	__u32 tid;
-	__u32 direction; /* 0 = none pending; taken by exchange, so that it is written once */
-};
 
 struct nd_io {
 	__u64 arrived;
@@ -34,51 +22,6 @@ struct nd_io {
 	__u32 tid;
 	__u8 direction;
 };
-
-struct nd_sock {
-	__u64 opened;
-	__u64 established;
-	__u64 closing;
-	__u64 first_sent;
-	__u64 last_sent;
-	__u64 first_received;
-	__u64 last_received;
-	__u64 last_read;
-	__u64 arrived; /* first data that still lies unread */
-	__u64 received_seen;
-	__u64 zero_since;
-	__u64 zero_window;
-	__u64 cgroup;
-	__u64 written; /* when a tcp_event was last written */
-	struct nd_burst burst;
-	__u32 tgid;
-	__u32 tid;
-	__u32 first_io_tgid;
-	__u32 first_io_tid;
-	__u32 last_io_tid;
-	__u32 io_tids;
-	__u32 sends;
-	__u32 receives;
-	__u32 syn_retransmits;
-	__s32 error;
-	__u8 role;
-	__u8 closed_by;
-	__u8 close;
-	__u8 flags;
-	__u8 reset_received;
-	__u8 done;
-	__u16 wanted_port; /* what connect() asked for, while no SYN has left */
-	nd_addr wanted;
-	char comm[16];
-};
-
-/* F_CLONE: an accepted socket starts with its listener's owner. */
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
-	__type(key, int);
-	__type(value, struct nd_sock);
-} tcp_sockets SEC(".maps");
 
 static __always_inline void nd_take_owner(struct nd_sock *s)
 {

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+/*
+ * TLS on the wire: record headers of the traced connections, and the handshake
+ * messages that pass in the clear. Works for any TLS library, since nothing but
+ * packets is looked at. No fragment of application data is ever copied.
+ *
+ * Each direction's byte stream is followed from header to header by sequence
+ * number, so retransmissions, segmentation offload and headers split over
+ * packets make no difference; where the thread is lost, that is said.
+ */
+
+#include "netdiag/event.h"
+#include "netdiag/packet.h"
+#include "netdiag/ring.h"
+#include "netdiag/tcp_sock.h"
+
+/* The kernel knows no word for Apache-2.0 OR GPL-2.0: this names the half that it needs. */
+char LICENSE[] SEC("license") = "GPL v2";
+
+/* Emits the layout into BTF. */
+const struct tls_record_event *nd_layout_tls_record_event __attribute__((unused));
+
+ND_RING(record_events, 1 << 20);
+
+#define HEADER_BYTES 5
+#define PEEK_BYTES 7 /* the header and the first two bytes of the fragment */
+#define MAX_FRAGMENT (16384 + 2048) /* RFC 5246 section 6.2.3: the most that any version allows */
+#define MAX_RECORDS 64 /* per packet: a full 64 KiB one holds as many of 1 KiB */
+#define MAX_UNKNOWN_PACKETS 8 /* CONNECT and STARTTLS come before a handshake */
+
+struct follow {
+	struct __sk_buff *skb;
+	struct nd_sock *s;
+	struct nd_wire *w;
+	struct nd_segment seg;
+	__u64 now;
+	__u64 cookie;
+	__u8 direction;
+};
+
+static __always_inline __u16 fragment_length(const __u8 *h)
+{
+	return (__u16)h[3] << 8 | h[4];
+}
+
+static __always_inline bool is_header(const __u8 *h)
+{
+	__u16 length = fragment_length(h);
+
+	return h[0] >= ND_TLS_CHANGE_CIPHER_SPEC && h[0] <= ND_TLS_APPLICATION_DATA && h[1] == 3 && h[2] <= 4 &&
+	       length <= MAX_FRAGMENT && length;
+}
+
+static __always_inline void write_record(const struct follow *f, __u8 type, __u8 first, __u8 second, __u16 length)
+{
+	struct tls_record_event *e = nd_reserve(record_events, struct tls_record_event);
+
+	if (!e)
+		return;
+	e->time = f->now;
+	e->cookie = f->cookie;
+	e->offset = f->w->next - f->w->start;
+	e->length = length;
+	e->type = type;
+	e->direction = f->direction;
+	e->first = first;
+	e->second = second;
+	e->flags = f->w->resynced ? ND_TLS_RESYNCED : 0;
+	e->version = f->w->header[2];
+	nd_submit(record_events, e);
+}
+
+static __always_inline __u8 classify(const __u8 *b)
+{
+	if (b[0] == 'C' && b[1] == 'O' && b[2] == 'N' && b[3] == 'N')
+		return ND_WIRE_CONNECT;
+	if (b[0] == 'P' && b[1] == 'R' && b[2] == 'I' && b[3] == ' ')
+		return ND_WIRE_HTTP2;
+	/* a method is upper-case letters, three to seven of them before a space: RFC 9110 section 9.1 */
+	for (int i = 0; i < 3; i++)
+		if (b[i] < 'A' || b[i] > 'Z')
+			return ND_WIRE_OTHER;
+	for (int i = 3; i < PEEK_BYTES; i++) {
+		if (b[i] == ' ')
+			return ND_WIRE_HTTP1;
+		if (b[i] < 'A' || b[i] > 'Z')
+			return ND_WIRE_OTHER;
+	}
+	return ND_WIRE_HTTP1;
+}
+
+static __always_inline void say_class(const struct follow *f, __u8 class)
+{
+	if (f->s->wire_class == class)
+		return;
+	f->s->wire_class = class;
+	write_record(f, ND_TLS_CLASS, class, 0, 0);
+}
+
+/* What begins here? Returns whether records can be followed from the start of this packet on. */
+static __always_inline bool begin(const struct follow *f)
+{
+	__u8 b[PEEK_BYTES];
+
+	if (f->seg.length < PEEK_BYTES || bpf_skb_load_bytes(f->skb, f->seg.payload, b, PEEK_BYTES))
+		return false;
+	/* records start with a handshake; a connection that is older than the trace is met in the middle */
+	if (is_header(b) && (b[0] == ND_TLS_HANDSHAKE || f->s->flags & ND_TCP_PREEXISTING || f->w->lost)) {
+		f->s->wire_mode = ND_MODE_TLS;
+		say_class(f, ND_WIRE_TLS);
+		f->w->resynced = f->w->lost || b[0] != ND_TLS_HANDSHAKE;
+		f->w->lost = 0;
+		f->w->next = f->seg.seq;
+		f->w->have = 0;
+		return true;
+	}
+	if (f->s->wire_mode == ND_MODE_UNKNOWN) {
+		__u8 class = classify(b);
+
+		if (f->direction == ND_SEND || class != ND_WIRE_OTHER || f->w->packets)
+			say_class(f, class);
+		if (++f->w->packets >= MAX_UNKNOWN_PACKETS || class == ND_WIRE_HTTP1 || class == ND_WIRE_HTTP2)
+			f->s->wire_mode = ND_MODE_DONE;
+	}
+	return false;
+}
+
+static __always_inline void lose(const struct follow *f)
+{
+	if (f->w->lost)
+		return;
+	write_record(f, ND_TLS_GAP, 0, 0, 0);
+	f->w->lost = 1;
+}
+
+/* Collect a header byte by byte: it is split over packets, or the packet ends soon. */
+static __always_inline __u32 collect(const struct follow *f, __u32 at, __u32 have)
+{
+	for (int i = 0; i < PEEK_BYTES; i++) {
+		__u8 byte;
+
+		if (have >= PEEK_BYTES || at >= f->seg.length)
+			break;
+		if (have == HEADER_BYTES && fragment_length(f->w->header) < PEEK_BYTES - HEADER_BYTES)
+			break;
+		if (bpf_skb_load_bytes(f->skb, f->seg.payload + at, &byte, 1))
+			break;
+		asm volatile("" : "+r"(have)); /* keeps the index and its mask together for the verifier */
+		f->w->header[have & 7] = byte;
+		have++;
+		at++;
+	}
+	return have;
+}
+
+/* Take the next header from this packet; returns whether there may be another one in it. */
+static __always_inline bool step(const struct follow *f)
+{
+	struct nd_wire *w = f->w;
+	__u32 have = w->have, at = w->next + have - f->seg.seq;
+	bool peeked;
+
+	if (at >= f->seg.length)
+		return false;
+	if (!have && f->seg.length - at >= PEEK_BYTES) {
+		if (bpf_skb_load_bytes(f->skb, f->seg.payload + at, w->header, PEEK_BYTES))
+			return false;
+		have = PEEK_BYTES;
+	} else {
+		have = collect(f, at, have);
+	}
+	if (have < HEADER_BYTES) {
+		w->have = have;
+		return false;
+	}
+	if (!is_header(w->header)) {
+		lose(f);
+		return false;
+	}
+	peeked = have == PEEK_BYTES && w->header[0] != ND_TLS_APPLICATION_DATA;
+	write_record(f, w->header[0], peeked ? w->header[5] : 0, peeked ? w->header[6] : 0, fragment_length(w->header));
+	w->resynced = 0;
+	w->next += HEADER_BYTES + fragment_length(w->header);
+	w->have = 0;
+	return true;
+}
+
+static __always_inline void handle_segment(struct follow *f)
+{
+	struct nd_wire *w = f->w;
+	__s32 ahead;
+
+	if (!w->started) {
+		w->started = 1;
+		w->start = w->next = f->seg.seq;
+	}
+	ahead = w->next + w->have - f->seg.seq;
+	if (f->s->wire_mode == ND_MODE_TLS && !w->lost) {
+		if (ahead >= (__s32)f->seg.length)
+			return; /* inside a record, or sent before */
+		if (ahead < 0)
+			lose(f); /* the header was in a packet that did not come (yet) */
+	} else if (ahead > 0) {
+		return; /* sent before */
+	}
+	if ((f->s->wire_mode != ND_MODE_TLS || w->lost) && !begin(f)) {
+		if (f->s->wire_mode != ND_MODE_TLS)
+			w->next = f->seg.seq + f->seg.length;
+		return;
+	}
+	for (int i = 0; i < MAX_RECORDS; i++)
+		if (!step(f))
+			return;
+	if (w->next - f->seg.seq < f->seg.length)
+		lose(f);
+}
+
+static __always_inline void handle_packet(struct __sk_buff *skb, __u8 direction)
+{
+	struct follow f = { .skb = skb, .direction = direction };
+	struct bpf_sock *sk = skb->sk;
+
+	if (!sk)
+		return;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk)
+		return;
+	f.s = bpf_sk_storage_get(&tcp_sockets, sk, 0, 0);
+	if (!f.s || f.s->wire_mode == ND_MODE_DONE)
+		return;
+	if (!nd_segment(skb, &f.seg))
+		return;
+	f.w = direction == ND_SEND ? &f.s->wire[0] : &f.s->wire[1];
+	f.now = bpf_ktime_get_ns();
+	f.cookie = bpf_get_socket_cookie(skb);
+	handle_segment(&f);
+}
+
+SEC("cgroup_skb/egress")
+int tls_egress(struct __sk_buff *skb)
+{
+	handle_packet(skb, ND_SEND);
+	return 1;
+}
+
+SEC("cgroup_skb/ingress")
+int tls_ingress(struct __sk_buff *skb)
+{
+	handle_packet(skb, ND_RECEIVE);
+	return 1;
+}
