@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from netdiag.document import SCHEMA, build
+from netdiag.tables.model import Loss, Tables
+from tests.fakes import documents
+
+
+@pytest.fixture(scope="module")
+def validator(root: Path) -> jsonschema.Draft202012Validator:
+    schema = json.loads((root / "reports/schemas/netdiag.trace-1.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def errors(validator: jsonschema.Draft202012Validator, document: object) -> list[str]:
+    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(document)]
+
+
+def test_a_document_follows_its_schema(validator):
+    assert errors(validator, documents.document()) == []
+
+
+def test_a_trace_that_saw_nothing_follows_the_schema(validator):
+    recording = documents.recording(
+        header={"clock": {"monotonic_ns": 0, "realtime_ns": 0}}, facts=[], end=None, truncated_at=77
+    )
+    document = build(recording, Tables(), [])
+    assert errors(validator, document) == []
+    assert document["host"] is None
+    assert document["command"] is None
+    assert document["coverage"]["tier"] is None
+    assert document["summary"]["requests"] == 0
+    assert document["exit_reason"] == "the recording breaks off at byte 77"
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        lambda document: document.pop("requests"),
+        lambda document: document["connections"][0].update(outcome="fine"),
+        lambda document: document["connections"][0].update(opened="2026-11-18T17:06:40Z"),
+        lambda document: document["summary"].pop("reuse"),
+        lambda document: document["requests"][0].update(source="guess"),
+        lambda document: document["findings"][0].update(confidence=2),
+        lambda document: document["connections"][0].update(bytes_sent=-1),
+        lambda document: document["summary"].update(errors=""),
+    ],
+)
+def test_the_schema_catches(validator, break_it):
+    document = documents.document()
+    break_it(document)
+    assert errors(validator, document)
+
+
+def test_the_schema_lets_fields_be_added(validator):
+    document = documents.document(new_field=1)
+    document["connections"][0]["new_field"] = 2
+    assert errors(validator, document) == []
+
+
+def test_schema_first_and_instants_from_the_clock_pair():
+    document = documents.document()
+    assert next(iter(document)) == "schema"
+    assert document["schema"] == SCHEMA
+    assert document["started"] == "2026-11-18T17:06:40.123456789Z"
+    assert document["connections"][1]["opened"] == "2026-11-18T17:06:40.223456789Z"
+
+
+def test_unknown_is_null_everywhere():
+    bare = documents.tables([{"id": "c1", "cookie": 7, "preexisting": True}], span_ms=math.nan)
+    document = build(documents.recording(), bare, [])
+    (row,) = document["connections"]
+    known = {"id", "cookie", "local", "remote", "preexisting"}
+    assert {key for key, value in row.items() if value is not None} == known
+    assert row["remote"] == {"ip": None, "port": None, "name": None}
+    assert document["duration_ms"] is None
+    json.dumps(document, allow_nan=False)
+
+
+def test_lists_are_sorted_by_time_and_older_sockets_come_first():
+    rows = [
+        documents.connection(1, 200.0),
+        documents.connection(2, 100.0),
+        documents.connection(3, opened_ns=math.nan, preexisting=True),
+    ]
+    requests = [documents.request(1, 0, 205.0), documents.request(2, 1, 105.0)]
+    document = build(documents.recording(), documents.tables(rows, requests), [])
+    assert [row["id"] for row in document["connections"]] == ["c3", "c2", "c1"]
+    assert [(row["id"], row["connection"]) for row in document["requests"]] == [("r2", "c2"), ("r1", "c1")]
+
+
+def test_losses_unknown_and_known():
+    tables = documents.tables([], losses=(Loss(probe="tcp", seen=3, lost=2), Loss(probe="tcp_io", seen=9, lost=None)))
+    events = build(documents.recording(), tables, [])["coverage"]["events"]
+    assert events == [{"probe": "tcp", "seen": 3, "lost": 2}, {"probe": "tcp_io", "seen": 9, "lost": None}]
+
+
+def test_an_analysis_that_failed_is_told():
+    document = build(documents.recording(), documents.tables([]), [], failures=[("reuse", "KeyError: x")])
+    assert {"pid": None, "what": "the verdict of reuse", "why": "KeyError: x"} in document["coverage"]["unobservable"]
+
+
+def test_the_last_fact_of_a_kind_counts():
+    facts = [
+        {"kind": "cost", "recorder_cpu_ms": 1.0, "kernel_ms": 1.0},
+        {"kind": "cost", "recorder_cpu_ms": 9.0, "kernel_ms": 6.0},
+        {"kind": "command", "argv": ["a"], "exit_status": None},
+        {"kind": "command", "argv": ["a"], "exit_status": 3},
+    ]
+    document = build(documents.recording(facts=facts), documents.tables([]), [])
+    assert document["coverage"]["cost"] == {"recorder_cpu_ms": 9.0, "kernel_ms": 6.0, "per_mille_of_target": 2.0}
+    assert document["command"] == {"argv": ["a"], "exit_status": 3}
+
+
+def test_a_clock_that_was_set_is_told():
+    moved = {"kind": "clock", "monotonic_ns": 6_000_000_000, "realtime_ns": documents.START_NS + 1_250_000_000}
+    document = build(documents.recording(facts=[moved]), documents.tables([]), [])
+    assert document["coverage"]["clock_moved_ms"] == 250.0
+    assert build(documents.recording(facts=[]), documents.tables([]), [])["coverage"]["clock_moved_ms"] is None
+
+
+def test_the_same_recording_gives_the_same_document():
+    assert documents.document() == documents.document()
+
+
+def test_facts_of_odd_shape_do_no_harm():
+    facts = [{"kind": "coverage", "probes": "none", "unobservable": [3, {"what": "x"}]}, {"kind": "clock"}]
+    coverage = build(documents.recording(facts=facts), documents.tables([]), [])["coverage"]
+    assert coverage["probes"] == []
+    assert coverage["unobservable"] == [dict.fromkeys(("pid", "what", "why")), {"pid": None, "what": "x", "why": None}]
