@@ -25,7 +25,7 @@ ND_RING(record_events, 1 << 20);
 #define HEADER_BYTES 5
 #define PEEK_BYTES 7 /* the header and the first two bytes of the fragment */
 #define MAX_FRAGMENT (16384 + 2048) /* RFC 5246 section 6.2.3: the most that any version allows */
-#define MAX_RECORDS 64 /* per packet: a full 64 KiB one holds as many of 1 KiB */
+#define MAX_RECORDS 32 /* per packet: a full 64 KiB one holds as many of 2 KiB; each costs the verifier time */
 #define MAX_UNKNOWN_PACKETS 8 /* CONNECT and STARTTLS come before a handshake */
 
 struct follow {
@@ -133,42 +133,23 @@ static __always_inline void lose(const struct follow *f)
 	f->w->lost = 1;
 }
 
-/* Collect a header byte by byte: it is split over packets, or the packet ends soon. */
-static __always_inline __u32 collect(const struct follow *f, __u32 at, __u32 have)
-{
-	for (int i = 0; i < PEEK_BYTES; i++) {
-		__u8 byte;
-
-		if (have >= PEEK_BYTES || at >= f->seg.length)
-			break;
-		if (have == HEADER_BYTES && fragment_length(f->w->header) < PEEK_BYTES - HEADER_BYTES)
-			break;
-		if (bpf_skb_load_bytes(f->skb, f->seg.payload + at, &byte, 1))
-			break;
-		asm volatile("" : "+r"(have)); /* keeps the index and its mask together for the verifier */
-		f->w->header[have & 7] = byte;
-		have++;
-		at++;
-	}
-	return have;
-}
-
 /* Take the next header from this packet; returns whether there may be another one in it. */
 static __always_inline bool step(const struct follow *f)
 {
 	struct nd_wire *w = f->w;
-	__u32 have = w->have, at = w->next + have - f->seg.seq;
+	__u32 have = w->have, at = w->next + have - f->seg.seq, wanted;
 	bool peeked;
 
-	if (at >= f->seg.length)
+	if (at >= f->seg.length || have >= PEEK_BYTES)
 		return false;
-	if (!have && f->seg.length - at >= PEEK_BYTES) {
-		if (bpf_skb_load_bytes(f->skb, f->seg.payload + at, w->header, PEEK_BYTES))
-			return false;
-		have = PEEK_BYTES;
-	} else {
-		have = collect(f, at, have);
-	}
+	/* as much of it as lies here: the rest may be in the next packet */
+	wanted = f->seg.length - at;
+	if (wanted > PEEK_BYTES - have)
+		wanted = PEEK_BYTES - have;
+	if (!wanted || wanted > PEEK_BYTES ||
+	    bpf_skb_load_bytes(f->skb, f->seg.payload + at, &w->header[have], wanted))
+		return false;
+	have += wanted;
 	if (have < HEADER_BYTES) {
 		w->have = have;
 		return false;

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import os
-import re
 import struct
 from collections.abc import Iterable
 from typing import Any
 
 from netdiag.libraries import detect
-from netdiag.processes import mask_argv
+from netdiag.processes import mask_argv, placement
 from netdiag.recording.format import StreamLayout
 from netdiag.recording.writer import RecordingWriter
 
@@ -20,8 +19,6 @@ _MAX_MAPS_BYTES = 4 << 20
 _MAX_ARGV_BYTES = 16384
 _SEEN, _EXEC = 1, 3
 """Of `enum nd_process_kind`."""
-_CONTAINER = re.compile(r"(?:^|[/-])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
-_POD = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})")
 
 
 class ProcessFacts:
@@ -60,17 +57,16 @@ def describe(pid: int, *, keep_argv: bool) -> dict[str, Any] | None:
     comm, _, rest = stat.partition(b"(")[2].rpartition(b")")
     fields = rest.split()
     argv = _argv(pid)
-    cgroup = _cgroup(pid)
-    container, pod = _CONTAINER.search(cgroup or ""), _POD.search(cgroup or "")
+    place = placement((_read(f"/proc/{pid}/cgroup", 65536) or b"").decode("utf-8", "backslashreplace"))
     return {
         "pid": pid,
         "ppid": int(fields[1]),
         "exe": exe,
         "comm": comm.decode("utf-8", "backslashreplace"),
-        "argv": argv if keep_argv or argv is None else mask_argv(argv),
-        "cgroup": cgroup,
-        "container": container[1] if container else None,
-        "pod": pod[1].replace("_", "-") if pod else None,
+        "argv": None if argv is None else mask_argv(argv, keep=keep_argv),
+        "cgroup": place.cgroup,
+        "container": place.container,
+        "pod": place.pod,
         "started_ns": int(fields[19]) * (1_000_000_000 // os.sysconf("SC_CLK_TCK")),
         "libraries": _libraries(pid, exe),
     }
@@ -89,14 +85,6 @@ def _argv(pid: int) -> list[str] | None:
     if not raw:
         return None
     return [part.decode("utf-8", "backslashreplace") for part in raw.rstrip(b"\0").split(b"\0")]
-
-
-def _cgroup(pid: int) -> str | None:
-    raw = _read(f"/proc/{pid}/cgroup", 65536)
-    for line in (raw or b"").splitlines():
-        if line.startswith(b"0::"):
-            return line[3:].decode("utf-8", "backslashreplace")
-    return None
 
 
 def _libraries(pid: int, exe: str | None) -> list[dict[str, Any]]:

@@ -43,7 +43,7 @@ def filters(target: Mapping[str, Any]) -> Filters:
     if pids or exe:
         knobs["nd_filter_tgids"] = 1
     if exe:
-        knobs["nd_filter_exe"] = _name(exe)
+        knobs["nd_filter_exe"] = _name(os.path.basename(exe))  # noqa: PTH119
     if comm:
         knobs["nd_filter_comm"] = _name(comm)
     if cgroup is not None:
@@ -89,14 +89,15 @@ def _name(text: str) -> bytes:
 
 
 def _running(exe: str) -> Iterator[int]:
-    """Yield the processes whose program's base name is `exe`."""
+    """Yield the processes whose program has the base name or the path `exe`."""
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
                 path = os.readlink(f"/proc/{entry}/exe")
             except OSError:  # a kernel thread, or gone
                 continue
-            if os.path.basename(path.removesuffix(" (deleted)")) == exe:  # noqa: PTH119 - pathlib doubles the memory
+            path = path.removesuffix(" (deleted)")
+            if exe in (path, os.path.basename(path)):  # noqa: PTH119
                 yield int(entry)
 
 

@@ -23,7 +23,7 @@ struct nd_burst {
 struct nd_wire {
 	__u32 start; /* sequence number of the first payload byte */
 	__u32 next; /* sequence number of the next byte of a record header */
-	__u8 header[8]; /* five bytes, and the first two of the fragment */
+	__u8 header[16]; /* five bytes, and the first two of the fragment; longer, for the verifier's arithmetic */
 	__u8 have; /* of these seven bytes so far */
 	__u8 started;
 	__u8 packets; /* looked at without finding TLS */
