@@ -98,9 +98,12 @@ class Probe:
 
 
 def probes(folder: Path | None = None) -> tuple[Probe, ...]:
-    """Return all shipped probes by name; InputUnreadable names the file and key that is wrong."""
+    """Return all shipped probes by name; InputUnreadable names the file and key that is wrong.
+
+    The folder also holds other tables of facts: a probe's manifest is one that names an object.
+    """
     paths = sorted((folder or data_dir("probes")).glob("*.toml"))
-    found = tuple(load(path) for path in paths)
+    found = tuple(_probe(document, path) for path in paths if "object" in (document := _document(path)))
     numbers = [stream.number for probe in found for stream in probe.streams]
     if len(set(numbers)) != len(numbers):
         raise InputUnreadable(f"two streams of the probes have one number: {sorted(numbers)}")
@@ -109,10 +112,17 @@ def probes(folder: Path | None = None) -> tuple[Probe, ...]:
 
 def load(path: Path) -> Probe:
     """Return the probe that a manifest describes; InputUnreadable names the file and key that is wrong."""
+    return _probe(_document(path), path)
+
+
+def _document(path: Path) -> dict[str, Any]:
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputUnreadable(f"{path}: {error}") from error
+
+
+def _probe(document: Mapping[str, Any], path: Path) -> Probe:
     table = _Table(document, path.name, "")
     table.only("schema", "name", "title", "help", "object", "default", "kernel", "capabilities", "streams", "attach")
     if table.get("schema", int) != _SCHEMA:

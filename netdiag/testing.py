@@ -152,7 +152,7 @@ class RecordingBuilder:
             event["close"] = {"fin": 1, "rst": 2, "timeout": 3}[close]
         event |= members
         for direction, at, size in calls:
-            self.call(self._cookies, direction, at, size, pid=event["tgid"], tid=event["tid"])
+            self.call(members.get("cookie", self._cookies), direction, at, size, pid=event["tgid"], tid=event["tid"])
         return self.record("tcp", **event)
 
     def call(self, cookie: int, direction: str, at: float, size: int, **members: Any) -> RecordingBuilder:

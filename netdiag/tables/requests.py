@@ -39,7 +39,7 @@ def plain_exchanges(connections: pd.DataFrame, turns: pd.DataFrame) -> pd.DataFr
     more = np.zeros(len(chosen), bool)
     more[:-1] = (chosen["received_bytes"].to_numpy()[:-1] == _CONTINUE_BYTES) & (row[1:] == row[:-1])
     starts = np.flatnonzero(~np.append(False, more[:-1])[: len(row)])
-    result = chosen[~more].loc[:, list(EXCHANGE_COLUMNS)].reset_index(drop=True)
+    result: pd.DataFrame = chosen[~more].loc[:, list(EXCHANGE_COLUMNS)].reset_index(drop=True)
     result["began_ns"] = chosen["began_ns"].to_numpy()[starts]
     result["sent_bytes"] = sums(chosen["sent_bytes"].to_numpy(), starts)
     return result
