@@ -68,11 +68,14 @@ class Entry:
         """Return a template with its `{names}` filled in; an unknown name stays visible as `?`."""
         return _NAME.sub(lambda match: values.get(match[1], "?"), template)
 
-    def render_advice(self, libraries: Iterable[str], values: Mapping[str, str]) -> tuple[Advice, ...]:
-        """Return what to change for the detected libraries (certain ones first), else for any library."""
-        names = list(dict.fromkeys(libraries))
+    def render_advice(
+        self, libraries: Iterable[str], values: Mapping[str, str], *, guesses: Iterable[str] = ()
+    ) -> tuple[Advice, ...]:
+        """Return what to change for the loaded libraries, else for those that may be loaded and for any."""
         known = {remedy.library for remedy in self.remedies}
-        chosen = [name for name in names if name in known][:_MOST] or [GENERIC]
+        chosen = [name for name in dict.fromkeys(libraries) if name in known][:_MOST]
+        if not chosen:
+            chosen = [*[name for name in dict.fromkeys(guesses) if name in known][:_MOST], GENERIC]
         return tuple(
             self._advice(remedy, values) for name in chosen for remedy in self.remedies if remedy.library == name
         )
@@ -119,7 +122,7 @@ def load(path: Path) -> dict[str, Entry]:
 def _entry(path: Path, code: str, table: Any, shared: Mapping[str, Any]) -> Entry:
     where = f"{path}: {code}"
     if not code.startswith(f"{path.stem}."):
-        raise InputUnreadable(f"{where} belongs into {code.split('.')[0]}.toml")
+        raise InputUnreadable(f"{where} belongs into {code.partition('.')[0]}.toml")
     _only(where, table, (*_TEXTS, "use", "advice"))
     texts = {name: _text(where, table, name) for name in _TEXTS}
     if table.get("use", "") not in ("", *shared):
@@ -127,7 +130,7 @@ def _entry(path: Path, code: str, table: Any, shared: Mapping[str, Any]) -> Entr
     items = [*table.get("advice", ()), *shared.get(table.get("use", ""), ())]
     remedies = tuple(_remedy(where, item) for item in items)
     if GENERIC not in {remedy.library for remedy in remedies}:
-        raise InputUnreadable(f"{where}: there is no advice for library = \"{GENERIC}\"")
+        raise InputUnreadable(f'{where}: there is no advice for library = "{GENERIC}"')
     return Entry(code=code, remedies=remedies, **texts)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from netdiag.analysis import connect, reuse
+from netdiag.analysis import breaks, connect, reuse, transport
 from netdiag.analysis.case import Case, Options, prepare
 from netdiag.analysis.settle import settle
 from netdiag.findings import Finding, Severity
@@ -20,8 +20,10 @@ __all__ = ["ANALYSES", "Analysis", "Failure", "Options", "Report", "examine", "r
 Analysis: TypeAlias = Callable[[Case], list[Finding]]
 
 ANALYSES: tuple[Analysis, ...] = (
+    breaks.analyze,
     connect.analyze,
     reuse.analyze,
+    transport.analyze,
 )
 """In no order that matters: the findings are settled and sorted afterwards."""
 

@@ -15,6 +15,8 @@ from netdiag.findings import Evidence, Finding, Learned, Severity, Subject
 __all__ = ["Seen", "finding", "milliseconds", "number_of", "price", "subject"]
 
 _SHOWN = 5
+_WORTH_NAMING = 0.005
+"""A smaller share of the time is no headline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +60,16 @@ def price(cost_ms: float, total_ms: float) -> str:
     """Return a cost and what it is part of: `5.5 of 47.6 s (12 %)`; the cost alone where the total is unknown."""
     if not known(total_ms) or total_ms <= 0:
         return milliseconds(cost_ms)
-    share = f"({100 * cost_ms / total_ms:.0f} %)"
+    share = f"({_digits(100 * cost_ms / total_ms)} %)"
     if total_ms < 1000:
-        return f"{cost_ms:.0f} of {total_ms:.0f} ms {share}"
+        return f"{_digits(cost_ms)} of {_digits(total_ms)} ms {share}"
+    if cost_ms < 100:
+        return f"{_digits(cost_ms)} ms of {total_ms / 1e3:.1f} s {share}"
     return f"{cost_ms / 1e3:.1f} of {total_ms / 1e3:.1f} s {share}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
 
 
 def number_of(learned: Learned) -> str:
@@ -73,14 +81,14 @@ def finding(case: Case, seen: Seen) -> Finding:
     """Return the finding for what was seen."""
     entry = catalog()[seen.code]
     values = _values(case, seen)
-    priced = known(seen.cost_ms) and "{price}" in entry.title
     share = seen.cost_ms / case.total_ms if known(seen.cost_ms) and known(case.total_ms) else NAN
+    priced = known(seen.cost_ms) and not share < _WORTH_NAMING
     return Finding(
         code=seen.code,
         cause=seen.cause,
         severity=_severity(case, seen),
         confidence=round(seen.confidence, 2),
-        title=entry.render(entry.title if priced or not entry.plain else entry.plain, values),
+        title=entry.render(entry.title if priced else entry.plain, values),
         subject=subject(seen),
         count=seen.count,
         of=seen.of,
@@ -89,7 +97,11 @@ def finding(case: Case, seen: Seen) -> Finding:
         what_if=seen.what_if,
         evidence=_evidence(seen, entry, values),
         learned=seen.learned,
-        advice=entry.render_advice(seen.process.libraries if seen.process else (), values),
+        advice=entry.render_advice(
+            seen.process.libraries if seen.process else (),
+            values,
+            guesses=seen.process.installed if seen.process else (),
+        ),
         explain=f"netdiag explain {seen.code}",
     )
 

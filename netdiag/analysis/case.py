@@ -40,7 +40,9 @@ class Process:
     started_ns: float
     ended_ns: float
     libraries: tuple[str, ...]
-    """Names of detected client libraries, certain ones first."""
+    """Names of the client libraries that it has loaded."""
+    installed: tuple[str, ...] = ()
+    """Names of those that are only installed beside it; empty when a loaded one is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +110,8 @@ def _processes(frame: pd.DataFrame) -> list[Process]:
 
 
 def _process(pid: Any, ppid: Any, exe: Any, comm: Any, started: Any, ended: Any, libraries: Any) -> Process:
-    found = libraries if isinstance(libraries, (list, tuple)) else ()
+    found = [item for item in libraries if item.get("name")] if isinstance(libraries, (list, tuple)) else []
+    loaded = tuple(str(item["name"]) for item in found if not _guess(item))
     return Process(
         pid=number(pid),
         ppid=number(ppid),
@@ -116,8 +119,13 @@ def _process(pid: Any, ppid: Any, exe: Any, comm: Any, started: Any, ended: Any,
         comm=text(comm),
         started_ns=number(started),
         ended_ns=number(ended),
-        libraries=tuple(str(library["name"]) for library in found if library.get("name")),
+        libraries=loaded,
+        installed=() if loaded else tuple(str(item["name"]) for item in found),
     )
+
+
+def _guess(library: Mapping[str, Any]) -> bool:
+    return str(library.get("evidence") or "").startswith("installed")
 
 
 def _groups(clients: Sequence[Link], processes: Mapping[float, Process]) -> tuple[Group, ...]:

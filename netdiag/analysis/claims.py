@@ -45,6 +45,10 @@ class Claim:
     """What stands beside the count in the evidence."""
     pays: tuple[Link, ...] | None = None
     """Connections that the fix would save; None = those opened after the lost ones."""
+    cost_ms: float | None = None
+    """Milliseconds; None = the set-up times of `pays`."""
+    quiet: bool = False
+    """Never above info."""
     breaks: bool = False
     """Requests fail of it."""
     words: dict[str, str] = field(default_factory=dict)
@@ -74,7 +78,8 @@ def prompt_local(link: Link) -> bool:
 def soon_remote(link: Link) -> bool:
     """The server closed it with or soon after its answer."""
     limit = _SERVER_SOON_MS + (link.rtt_ms if known(link.rtt_ms) else 0.0)
-    return link.closed_by == "remote" and complete(link) and link.idle_before_close_ms <= limit
+    in_order = link.closed_by == "remote" and link.close != "rst"
+    return in_order and complete(link) and link.idle_before_close_ms <= limit
 
 
 def at_exit(link: Link, group: Group, span_ns: float) -> bool:

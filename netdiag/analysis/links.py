@@ -50,7 +50,7 @@ def text(value: Any) -> str | None:
 
 def flag(value: Any) -> bool | None:
     """Return a cell as bool, None where it is missing."""
-    return None if value is None or value != value or str(value) == "<NA>" else bool(value)
+    return bool(value) if isinstance(value, (bool, int)) or type(value).__name__ == "bool" else None
 
 
 def column(frame: pd.DataFrame, name: str) -> list[Any]:
@@ -68,6 +68,8 @@ class Turn:
     last_byte_ns: float
     sent_bytes: float
     received_bytes: float
+    sent_calls: float = NAN
+    received_bursts: float = NAN
 
     @property
     def answered(self) -> bool:
@@ -162,8 +164,9 @@ class Link:
 
     @property
     def busy_ms(self) -> float:
-        """Set-up and the time from the first byte sent to the last received of each turn."""
-        spent = [(turn.last_byte_ns - turn.began_ns) / _MS for turn in self.calls if turn.answered]
+        """Set-up and, for each call, the time from its first byte to its last received, or to the end without one."""
+        ends = [(turn, turn.last_byte_ns if turn.answered else self.closing_ns) for turn in self.calls]
+        spent = [max(0.0, (end - turn.began_ns) / _MS) for turn, end in ends if known(end)]
         return sum(spent) + (self.setup_ms if known(self.setup_ms) else 0.0)
 
 

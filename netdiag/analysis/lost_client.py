@@ -57,9 +57,7 @@ def _lazy(lost: Sequence[Link], longest: float, shortest: float) -> Claim:
         lost=tuple(lost),
         confidence=(0.9 if longest else 0.75) + (0.05 if len(lost) >= 3 else 0.0),
         cause="lazy",
-        learned=Learned(
-            name="idle_expiry", value=value / 1e3, low=longest / 1e3, high=shortest / 1e3, unit="s"
-        ),
+        learned=Learned(name="idle_expiry", value=value / 1e3, low=longest / 1e3, high=shortest / 1e3, unit="s"),
         note=f"{known_low}closed by the program at its next call after {shortest / 1e3:.2f} s or more",
     )
 

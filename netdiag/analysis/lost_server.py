@@ -30,7 +30,16 @@ def _age_ms(link: Link) -> float:
 
 
 def _idle_remote(rest: Sequence[Link]) -> list[Link]:
-    return [link for link in rest if link.closed_by == "remote" and known(_idle(link)) and not soon_remote(link)]
+    return [
+        link
+        for link in rest
+        if link.closed_by == "remote" and known(_idle(link)) and _served(link) and not soon_remote(link)
+    ]
+
+
+def _served(link: Link) -> bool:
+    """Every request that had been written before the end was answered."""
+    return all(call.answered or call.began_ns > link.closing_ns for call in link.calls)
 
 
 def server_reload(group: Group, rest: Sequence[Link]) -> Claim | None:
@@ -117,9 +126,7 @@ def server_max_age(group: Group, rest: Sequence[Link]) -> Claim | None:
         code="reuse.server-max-age",
         lost=tuple(ended),
         confidence=0.8 if len(ended) >= 3 else 0.65,
-        learned=Learned(
-            name="max_age", value=(low + high) / 2e3, low=low / 1e3, high=high / 1e3, unit="s"
-        ),
+        learned=Learned(name="max_age", value=(low + high) / 2e3, low=low / 1e3, high=high / 1e3, unit="s"),
         note=f"kept at an age of {low / 1e3:.2f} s, ended with the first answer at {high / 1e3:.2f} s or more",
     )
 

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from dataclasses import replace
 
 from netdiag.analysis.build import Seen, finding, milliseconds
 from netdiag.analysis.case import Case, Group
 from netdiag.analysis.claims import Check, Claim, at_exit
-from netdiag.analysis.links import NAN, Link, known
+from netdiag.analysis.links import Link, known
 from netdiag.analysis.lost_client import client_idle_expiry, client_per_call, client_per_thread
+from netdiag.analysis.lost_pool import cold_burst, pool_split, pool_too_small
+from netdiag.analysis.lost_process import process_per_call
+from netdiag.analysis.lost_reader import body_left_open, closed_unread
 from netdiag.analysis.lost_server import (
     server_close,
     server_idle_timeout,
@@ -18,26 +22,42 @@ from netdiag.analysis.lost_server import (
     server_reload,
 )
 from netdiag.analysis.pricing import setup_cost, successors
-from netdiag.findings import Finding
+from netdiag.findings import Finding, Severity
 
 __all__ = ["CHECKS", "analyze"]
 
 CHECKS: tuple[Check, ...] = (
+    body_left_open,
+    closed_unread,
     server_reload,
     server_idle_timeout,
+    pool_too_small,
     server_max_requests,
     server_max_age,
     server_close,
     client_per_thread,
     client_per_call,
     client_idle_expiry,
+    pool_split,
 )
 """In the order in which they look at the lost connections of a group."""
+
+_PROXIES = frozenset({"nginx", "envoy", "haproxy", "traefik", "caddy", "squid", "apache2", "httpd", "varnishd"})
+_ONE_CALL_EACH = frozenset({"reuse.client-per-call", "reuse.server-close", "reuse.client-asks-close"})
 
 
 def analyze(case: Case) -> list[Finding]:
     """Return one finding per cause and group."""
-    return [finding(case, _seen(group, claim)) for group in case.groups for claim in _claims(case, group)]
+    serving = {link.pid for link in case.links if link.role == "server"}
+    seen = [_seen(group, _behind(group, claim, serving)) for group in case.groups for claim in _claims(case, group)]
+    return [finding(case, one) for one in (*process_per_call(case), *seen)]
+
+
+def _behind(group: Group, claim: Claim, serving: Container[float]) -> Claim:
+    """Return the claim as what it is when the program is a proxy that serves others."""
+    exe = (group.process.exe or "") if group.process else ""
+    proxy = exe.rsplit("/", 1)[-1] in _PROXIES and group.pid in serving
+    return replace(claim, code="reuse.upstream-close", cause=None) if proxy and claim.code in _ONE_CALL_EACH else claim
 
 
 def _claims(case: Case, group: Group) -> list[Claim]:
@@ -50,7 +70,8 @@ def _claims(case: Case, group: Group) -> list[Claim]:
             claims.append(claim)
             taken = {link.row for link in claim.lost}
             rest = [link for link in rest if link.row not in taken]
-    return claims
+    burst = None if claims else cold_burst(group, rest)
+    return claims if burst is None else [burst]
 
 
 def _lost(link: Link) -> bool:
@@ -61,7 +82,7 @@ def _lost(link: Link) -> bool:
 def _seen(group: Group, claim: Claim) -> Seen:
     paid = list(claim.pays) if claim.pays is not None else successors(claim.lost, group.links)
     calls = max(group.calls, float(len(claim.lost)))
-    cost = setup_cost(paid) if paid else NAN
+    cost = claim.cost_ms if claim.cost_ms is not None else setup_cost(paid)
     return Seen(
         code=claim.code,
         links=tuple(sorted(claim.lost, key=lambda link: link.row)),
@@ -74,6 +95,7 @@ def _seen(group: Group, claim: Claim) -> Seen:
         note=claim.note,
         structural=len(paid) > calls / 2,
         breaks=claim.breaks,
+        ceiling=Severity.INFO if claim.quiet else None,
         what_if=_what_if(paid, cost, calls),
         calls=calls,
         words=claim.words,

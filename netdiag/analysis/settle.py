@@ -10,7 +10,22 @@ from netdiag.findings import Evidence, Finding
 
 __all__ = ["EXPLAINED_BY", "settle"]
 
-EXPLAINED_BY: Mapping[str, frozenset[str]] = {}
+_OPENERS = frozenset(
+    f"reuse.{name}"
+    for name in (
+        "client-per-call", "process-per-call", "client-per-thread", "stream-closed-early", "body-unread", "cancelled",
+        "client-idle-expiry", "server-idle-timeout", "server-max-requests", "server-max-age", "client-asks-close",
+        "server-close", "server-reload", "pool-too-small", "pool-split", "address-rotation", "upstream-close",
+    )
+)  # fmt: skip
+"""Causes that make connections: the set-up of those is their cost."""
+
+EXPLAINED_BY: Mapping[str, frozenset[str]] = {
+    "tcp.far-server": _OPENERS,
+    "tcp.retransmits": frozenset({"reuse.silent-drop"}),
+    "tcp.syn-retransmit": frozenset({"tcp.accept-queue"}),
+    "reuse.no-keepalive-probes": frozenset({"reuse.silent-drop"}),
+}
 """Symptom → the causes that explain it when they concern the same program and host."""
 
 
@@ -27,5 +42,11 @@ def settle(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _explains(cause: Finding, symptom: Finding) -> bool:
+    if cause.code not in EXPLAINED_BY[symptom.code]:
+        return False
     same = cause.subject.pid == symptom.subject.pid and cause.subject.remote == symptom.subject.remote
-    return same and cause.code in EXPLAINED_BY[symptom.code]
+    return same or bool(_connections(cause) & _connections(symptom))
+
+
+def _connections(finding: Finding) -> set[str]:
+    return {line.id for line in finding.evidence if line.kind == "connection" and line.id}

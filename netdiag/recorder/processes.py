@@ -68,7 +68,7 @@ def describe(pid: int, *, keep_argv: bool) -> dict[str, Any] | None:
         "container": place.container,
         "pod": place.pod,
         "started_ns": int(fields[19]) * (1_000_000_000 // os.sysconf("SC_CLK_TCK")),
-        "libraries": _libraries(pid, exe),
+        "libraries": _libraries(pid, exe, argv[0] if argv else None),
     }
 
 
@@ -87,12 +87,13 @@ def _argv(pid: int) -> list[str] | None:
     return [part.decode("utf-8", "backslashreplace") for part in raw.rstrip(b"\0").split(b"\0")]
 
 
-def _libraries(pid: int, exe: str | None) -> list[dict[str, Any]]:
+def _libraries(pid: int, exe: str | None, invoked: str | None) -> list[dict[str, Any]]:
     raw = _read(f"/proc/{pid}/maps", _MAX_MAPS_BYTES)
     if raw is None or exe is None:
         return []
     paths = {line.split(None, 5)[5] for line in raw.decode("utf-8", "backslashreplace").splitlines() if "/" in line}
-    found = detect(exe, sorted(paths), lambda folder: _listdir(pid, folder))
+    head = _read(f"/proc/{pid}/exe", 4096) or b""
+    found = detect(exe, sorted(paths), lambda folder: _listdir(pid, folder), invoked=invoked, head=head)
     return [{"name": lib.name, "version": lib.version, "evidence": lib.evidence} for lib in found]
 
 

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections that the program gave up with an answer unread: the tail of a stream, a whole body, the middle of one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from netdiag.analysis.case import Group
+from netdiag.analysis.claims import PROMPT_MS, Claim
+from netdiag.analysis.links import Link, known
+from netdiag.analysis.pricing import successors
+
+__all__ = ["body_left_open", "closed_unread"]
+
+_TAIL = 64
+"""A chunked body's last chunk, or the [DONE] event, in TLS records of their own (bytes)."""
+_HEAD = 2600
+"""A response head and the session tickets that may come with it (bytes)."""
+_STREAMED_MS = 30.0
+_LEAVES_TAILS = frozenset({"openai", "node"})
+"""Libraries with a version that is known to leave the last bytes of streams."""
+_EARLY, _BODY, _CANCELLED = "reuse.stream-closed-early", "reuse.body-unread", "reuse.cancelled"
+_NOTES = {
+    _EARLY: "bytes of the end lay unread when the program closed",
+    _BODY: "only the head of the answer had been read when the program closed",
+    _CANCELLED: "part of the answer had been read, more of it lay unread when the program closed",
+}
+
+
+def closed_unread(group: Group, rest: Sequence[Link]) -> Claim | None:
+    """The program closes connections while the answer, or the end of it, is unread."""
+    ended = [link for link in rest if link.closed_by == "local" and _answered(link) and _prompt(link)]
+    unread = [link for link in ended if _left(link)]
+    # Where the last bytes are still on their way at the close, nothing of them is seen: some of the closes show it.
+    libraries = set(group.process.libraries) if group.process else set()
+    streams = [link for link in ended if _streamed(link)]
+    known_client = bool(libraries & _LEAVES_TAILS) and len(streams) == len(ended)
+    needed = 1 if known_client else max(2.0, len(ended) / 3)
+    if len(ended) < 3 or len(unread) < needed or len(successors(ended, group.links)) < 2:
+        return None
+    code = Counter(map(_kind, unread)).most_common(1)[0][0]
+    alike = [link for link in ended if _streamed(link)] if code == _EARLY else ended
+    return Claim(
+        code=code,
+        lost=tuple(alike),
+        confidence=(0.9 if len(unread) >= 0.6 * len(alike) else 0.7),
+        note=f"on {len(unread)} of them {_NOTES[code]}",
+    )
+
+
+def _answered(link: Link) -> bool:
+    return bool(link.calls) and link.calls[-1].answered
+
+
+def _prompt(link: Link) -> bool:
+    return link.idle_before_close_ms <= PROMPT_MS
+
+
+def _left(link: Link) -> bool:
+    return bool(link.unread_close) or link.unread > 0
+
+
+def _streamed(link: Link) -> bool:
+    last = link.calls[-1]
+    return last.received_bursts >= 3 and (last.last_byte_ns - last.first_byte_ns) / 1e6 >= _STREAMED_MS
+
+
+def _kind(link: Link) -> str:
+    last = link.calls[-1]
+    if _streamed(link):
+        return _EARLY if link.unread <= _TAIL or not known(link.unread) else _CANCELLED
+    head_only = last.received_bytes <= _HEAD and not last.received_bursts >= 3
+    return _BODY if head_only else _CANCELLED
+
+
+def body_left_open(group: Group, rest: Sequence[Link]) -> Claim | None:
+    """Connections stay open with an unread answer while the program opens others."""
+    left = [link for link in group.links if not link.closed_by and link.unread > 0 and _answered(link)]
+    later = [[other for other in group.links if other.opened_ns > link.calls[-1].last_byte_ns] for link in left]
+    left = [link for link, others in zip(left, later, strict=True) if others]
+    if len(left) < 3:
+        return None
+    first = min(link.calls[-1].last_byte_ns for link in left)
+    opened = [link for link in group.links if link.opened_ns > first and link.used]
+    return Claim(
+        code=_BODY,
+        lost=tuple(left),
+        confidence=0.85,
+        cause="left-open",
+        pays=tuple(opened[: len(left)]),
+        note="they stayed open with data in the receive queue, and others were opened",
+    )

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Established connections that are slow by TCP's own doing: distance, loss, shut windows, Nagle's algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from netdiag.analysis.build import Seen, finding, milliseconds
+from netdiag.analysis.case import Case, Group
+from netdiag.analysis.links import Link, Turn, column, known
+from netdiag.findings import Finding, Severity
+
+__all__ = ["analyze"]
+
+_WINDOW_MS = 100.0
+_DELAYED_ACK = (38.0, 48.0)
+"""Milliseconds that a segment waits for an acknowledgement which the other side delays by 40 ms."""
+_FAST_MS = 15.0
+
+
+def analyze(case: Case) -> list[Finding]:
+    """Return one finding per cause and group."""
+    found: list[Seen | None] = []
+    resent = _resent(case)
+    for group in case.groups:
+        found += [_far(case, group), _retransmits(group, resent), _zero_window(group), _nagle(group)]
+    return [finding(case, seen) for seen in found if seen is not None]
+
+
+def _far(case: Case, group: Group) -> Seen | None:
+    used = [link for link in group.links if link.used and known(_round_trip(link))]
+    trips = [_round_trip(link) for link in used]
+    if not used or median(trips) < case.options.far_ms:
+        return None
+    setups = [link.setup_ms for link in used if known(link.setup_ms)]
+    # Without repetition it is a fact about the place, not a habit that costs.
+    dominant = len(setups) >= 2 and known(case.total_ms) and sum(setups) > 0.5 * case.total_ms
+    return Seen(
+        code="tcp.far-server",
+        links=tuple(used),
+        count=len(used),
+        of=len(used),
+        confidence=0.9,
+        cost_ms=sum(setups) if setups else float("nan"),
+        note=f"round trip {milliseconds(median(trips))}",
+        ceiling=None if dominant else Severity.INFO,
+        words={"rtt": milliseconds(median(trips))},
+        calls=max(group.calls, 1.0),
+        host=group.host,
+        process=group.process,
+    )
+
+
+def _round_trip(link: Link) -> float:
+    return link.min_rtt_ms if known(link.min_rtt_ms) else link.rtt_ms
+
+
+def _resent(case: Case) -> dict[int, list[float]]:
+    rows: dict[int, list[float]] = {}
+    table = case.tables.retransmits
+    for row, at in zip(column(table, "connection"), column(table, "at_ns"), strict=True):
+        rows.setdefault(int(row), []).append(float(at))
+    return rows
+
+
+def _retransmits(group: Group, resent: dict[int, list[float]]) -> Seen | None:
+    hit: dict[int, float] = {}
+    segments = 0
+    for link in group.links:
+        for turn in link.turns:
+            inside = [at for at in resent.get(link.row, ()) if turn.began_ns <= at <= turn.first_byte_ns]
+            if inside:
+                # the last one is what got through: until then nothing moved
+                hit[link.row] = hit.get(link.row, 0.0) + (max(inside) - turn.sent_ns) / 1e6
+                segments += len(inside)
+    late = [link for link in group.links if hit.get(link.row, 0.0) > 0]
+    if segments < 3:
+        return None
+    return Seen(
+        code="tcp.retransmits",
+        links=tuple(late),
+        count=segments,
+        of=round(max(group.calls, len(late))),
+        confidence=0.85,
+        cost_ms=sum(hit.values()),
+        note=f"{segments} segments sent again before the answer came",
+        calls=max(group.calls, 1.0),
+        host=group.host,
+        process=group.process,
+    )
+
+
+def _zero_window(group: Group) -> Seen | None:
+    shut = [link for link in group.links if max(_shut(link), _held(link)) >= _WINDOW_MS]
+    if not shut:
+        return None
+    ours, theirs = sum(map(_shut, shut)), sum(map(_held, shut))
+    local = ours >= theirs
+    return Seen(
+        code="tcp.zero-window",
+        links=tuple(shut),
+        count=len(shut),
+        of=len(group.links),
+        confidence=0.85,
+        cost_ms=max(ours, theirs),
+        cause="program-reads-late" if local else "server-reads-late",
+        note="the program's receive buffer was full" if local else "the server's receive buffer was full",
+        calls=max(group.calls, 1.0),
+        words={"who": "program" if local else "server"},
+        host=group.host,
+        process=group.process,
+    )
+
+
+def _shut(link: Link) -> float:
+    return link.zero_window_ms if known(link.zero_window_ms) else 0.0
+
+
+def _held(link: Link) -> float:
+    return link.peer_window_ms if known(link.peer_window_ms) else 0.0
+
+
+def _nagle(group: Group) -> Seen | None:
+    """Turns written in several calls wait 40 ms, while turns of one call (or before the delay sets in) do not."""
+    near = [link for link in group.links if link.rtt_ms <= _FAST_MS]
+    pieces = [(link, turn) for link in near for turn in link.calls if turn.sent_calls >= 2 and turn.answered]
+    split = [(link, _wait(turn)) for link, turn in pieces]
+    slow = [(link, wait) for link, wait in split if _DELAYED_ACK[0] <= wait <= _DELAYED_ACK[1]]
+    fast = [wait for link in near for turn in link.calls if (wait := _wait(turn)) <= _FAST_MS]
+    if len(slow) < 5 or len(slow) < 0.6 * len(split) or len(fast) < 2 or _spread(slow) > 5.0:
+        return None
+    links = tuple(dict.fromkeys(link for link, _ in slow))
+    return Seen(
+        code="tcp.nagle",
+        links=links,
+        count=len(slow),
+        of=round(max(group.calls, len(slow))),
+        confidence=0.6,
+        cost_ms=sum(wait - median(fast) for _, wait in slow),
+        note=f"answers came after {median(wait for _, wait in slow):.0f} ms, others in {median(fast):.1f} ms",
+        calls=max(group.calls, 1.0),
+        host=group.host,
+        process=group.process,
+    )
+
+
+def _wait(turn: Turn) -> float:
+    return (turn.first_byte_ns - turn.sent_ns) / 1e6
+
+
+def _spread(slow: Sequence[tuple[Link, float]]) -> float:
+    waits = sorted(wait for _, wait in slow)
+    return waits[len(waits) * 9 // 10] - waits[len(waits) // 10]
