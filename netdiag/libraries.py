@@ -163,7 +163,7 @@ def _settled(found: Sequence[Library]) -> list[Library]:
 @cache
 def rules() -> tuple[Rule, ...]:
     """Return the shipped rules in their order; InputUnreadable says what is wrong."""
-    return load(data_dir("probes") / "clients" / "libraries.toml")
+    return load(data_dir("probes") / "libraries.toml")
 
 
 def load(path: Path) -> tuple[Rule, ...]:
@@ -189,4 +189,12 @@ def _rule(path: Path, table: Any) -> Rule:
     listed = all(isinstance(value, list) and all(isinstance(item, str) for item in value) for value in lists.values())
     if not listed or not all(value is None or isinstance(value, str) for value in texts.values()):
         raise InputUnreadable(f"{where}: texts and lists of texts only")
-    return Rule(name=table["name"], **texts, **{name: tuple(value) for name, value in lists.items()})
+    return Rule(
+        name=table["name"],
+        distribution=texts["distribution"],
+        head=texts["head"],
+        programs=tuple(lists["programs"]),
+        maps=tuple(lists["maps"]),
+        markers=tuple(lists["markers"]),
+        hides=tuple(lists["hides"]),
+    )

@@ -18,8 +18,6 @@ from netdiag.errors import InputUnreadable
 __all__ = ["UNITS", "Attach", "Column", "Probe", "Stream", "load", "probes"]
 
 _SCHEMA = 1
-_OTHER_DATA = frozenset({"libraries.toml"})
-"""Files of the same folder that describe no probe."""
 _T = TypeVar("_T")
 _KINDS: Mapping[type, str] = {int: "whole number", str: "text", bool: "true or false", list: "list", dict: "table"}
 
@@ -104,7 +102,7 @@ def probes(folder: Path | None = None) -> tuple[Probe, ...]:
 
     The folder also holds other tables of facts: a probe's manifest is one that names an object.
     """
-    paths = sorted(path for path in (folder or data_dir("probes")).glob("*.toml") if path.name not in _OTHER_DATA)
+    paths = sorted((folder or data_dir("probes")).glob("*.toml"))
     found = tuple(_probe(document, path) for path in paths if "object" in (document := _document(path)))
     numbers = [stream.number for probe in found for stream in probe.streams]
     if len(set(numbers)) != len(numbers):
