@@ -141,12 +141,12 @@ def open_input(name: str) -> tuple[Recording, str | None]:
 
     if name == "-":
         data = sys.stdin.buffer.read()
-        refuse_capture(data[:4], "standard input")
+        refuse_capture(data[:8], "standard input")
         return reader.read(data), None
     path = state.resolve(name)
     try:
         with path.open("rb") as file:
-            refuse_capture(file.read(4), str(path))
+            refuse_capture(file.read(8), str(path))
     except OSError as error:
         raise InputUnreadable(f"{path}: {error.strerror}") from error
     return reader.read(path), name
@@ -163,10 +163,17 @@ _CAPTURES = {
 
 
 def refuse_capture(start: bytes, name: str) -> None:
-    """Say clearly what a file is that is no recording but something that a user might try."""
+    """Raise InputUnreadable for a file whose first bytes are no recording's, and say what it is where that is known."""
+    from netdiag.recording.reader import is_recording
+
     for magic, what in _CAPTURES.items():
         if start.startswith(magic):
             raise InputUnreadable(
                 f"{name}: not a recording of netdiag: byte 0 starts {what}",
-                hint="recordings come from `netdiag trace --save FILE` or are kept as `last`",
+                hint=_ORIGIN,
             )
+    if not is_recording(start):
+        raise InputUnreadable(f"{name}: not a recording of netdiag: its mark is missing at byte 0", hint=_ORIGIN)
+
+
+_ORIGIN = "recordings come from `netdiag trace --save FILE`, or are kept as `last`"

@@ -16,6 +16,8 @@ __all__ = ["render", "render_finding", "subject"]
 _MAX_HOSTS = 6
 _MAX_NOTES = 6
 _MAX_ADVICE = 2
+_LEAST_SHARE = 0.0005
+"""A part of the time that would be printed as 0.0 % is left out."""
 
 
 def render(document: Mapping[str, Any], options: Options) -> str:
@@ -160,8 +162,8 @@ def _time(paper: Paper, document: Mapping[str, Any]) -> None:
     paper.line(f"{fit(head, 38)}{'total s':>9}{'%':>7}{'p50 a call':>12}   source", "bold")
     source = words.sources(document)
     for row in summary["time"]:
-        if not row["ms"]:
-            continue  # took no time, or could not be seen in any call: then the coverage line says so
+        if (row["share"] or 0.0) < _LEAST_SHARE:
+            continue  # took no time that shows, or could not be seen in any call: then the coverage line says so
         share = UNKNOWN if row["share"] is None else f"{100 * row['share']:.1f}"
         name = f"  {words.PARTS[row['part']]}"
         figures = f"{words.span(row['ms'], summary['time_ms']):>9}{share:>7}{format_ms(row['p50_ms']):>12}"

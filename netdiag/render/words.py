@@ -95,14 +95,22 @@ def command(document: Mapping[str, Any]) -> str:
     """Return what was traced, in a few words."""
     if document["command"] is not None and document["command"]["argv"]:
         return safe(" ".join(document["command"]["argv"]))
-    target = {key: value for key, value in document["target"].items() if value not in (None, [], "", False)}
-    if not target:
-        return "the whole machine"
-    return safe(" ".join(f"{key} {_listed(value)}" for key, value in target.items()))
+    target = document["target"]
+    named = [f"{label} {_listed(target[key])}" for key, label in _TARGETS.items() if target.get(key)]
+    names = target.get("names")
+    if isinstance(names, Mapping) and names:
+        named = [part for part in named if not part.startswith("host ")] + [
+            f"host {_listed(sorted(set(names.values())))}"
+        ]
+    return safe(", ".join(named)) if named else "the whole machine"
+
+
+_TARGETS = {"pids": "pid", "exe": "exe", "comm": "comm", "cgroup": "cgroup", "port": "port", "hosts": "host"}
+"""Members of the header's target, and what each is called."""
 
 
 def _listed(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def sources(document: Mapping[str, Any]) -> dict[str, str]:

@@ -78,7 +78,7 @@ def connection(number: int, at_ms: float = 0.0, **changes: Any) -> dict[str, Any
         "tid": 4711,
         "comm": "python",
         "role": "client",
-        "netns": "1",
+        "netns": 1,
         "family": "ipv4",
         "protocol": "tcp",
         "local_ip": "192.0.2.10",

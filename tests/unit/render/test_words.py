@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from netdiag.render import words
+from netdiag.summary import PARTS
+from tests.fakes import documents
+
+
+@pytest.mark.parametrize(
+    ("share", "digits", "text"),
+    [
+        (None, 0, "–"),
+        (0.0, 0, "0 %"),
+        (0.001, 0, "<1 %"),
+        (0.00001, 1, "<0.1 %"),
+        (0.999, 0, ">99 %"),
+        (0.9999, 1, ">99.9 %"),
+        (1.0, 0, "100 %"),
+        (0.123, 1, "12.3 %"),
+    ],
+)
+def test_a_share_never_rounds_to_nothing_or_to_all(share, digits, text):
+    assert words.percent(share, digits) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "– s"), (0.0, "0.0 s"), (41.0, "0.041 s"), (61_400.0, "61.4 s"), (3_725_000.0, "62 min 5 s")],
+)
+def test_seconds(value, text):
+    assert words.seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "– requests"), (1, "1 request"), (0, "0 requests"), (2000, "2,000 requests")]
+)
+def test_plural(value, text):
+    assert words.plural(value, "request") == text
+
+
+def test_addresses():
+    assert words.address("192.0.2.1", 443) == "192.0.2.1:443"
+    assert words.address("2001:db8::1", 443) == "[2001:db8::1]:443"
+    assert words.address(None, 443) == "–:443"
+    assert words.address("192.0.2.1", None) == "192.0.2.1"
+    assert words.name_of("api.example", 443) == "api.example"
+    assert words.endpoint({"ip": "192.0.2.1", "port": 80, "name": "api.example"}) == "api.example:80"
+
+
+def test_every_part_of_the_summary_has_a_name():
+    assert set(words.PARTS) == {part for part, _ in PARTS}
+
+
+def test_what_was_traced():
+    document = documents.document()
+    assert words.command(document) == "python app.py"
+    document["command"] = None
+    assert words.command(document) == "the whole machine"
+    document["target"] = {"pids": [1, 2], "follow": True, "exe": None, "hosts": ["192.0.2.1/32"], "port": 80}
+    assert words.command(document) == "pid 1,2, port 80, host 192.0.2.1/32"
+    document["target"]["names"] = {"192.0.2.1": "api.example"}
+    assert words.command(document) == "pid 1,2, port 80, host api.example"
+
+
+def test_sources_follow_the_requests():
+    assert words.sources(documents.document())["server"] == "kernel"
+
+
+def test_columns_of_seconds():
+    assert words.span(1234.5, 2000.0) == "1.234"
+    assert words.span(1234.5, 20_000.0) == "1.23"
+    assert words.span(None, 1.0) == "–"
