@@ -19,7 +19,7 @@ import sys
 import time
 from pathlib import Path
 
-__all__ = ["main"]
+__all__ = ["Router", "main"]
 
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 CLONE_NEWNET, PR_SET_TIMERSLACK = 0x40000000, 29
@@ -39,20 +39,27 @@ def device(namespace: str) -> int:
     return tun
 
 
-def route(devices: tuple[int, int], delay_ns: int, loss: float, source: random.Random) -> None:
-    """Carry packets both ways, each `delay_ns` late, dropping a share of them."""
-    waiting: collections.deque[tuple[int, int, bytes]] = collections.deque()  # same delay for all: due in order
-    other = {devices[0]: devices[1], devices[1]: devices[0]}
-    while True:
-        left_ns = waiting[0][0] - time.monotonic_ns() - SPIN_NS if waiting else 1_000_000_000
-        ready, _, _ = select.select(devices, [], [], max(0.0, left_ns / 1e9))
-        now = time.monotonic_ns()
+class Router:
+    """Carries packets between two devices, each `delay_ns` late, and drops a share of them."""
+
+    def __init__(self, devices: tuple[int, int], delay_ns: int, loss: float, source: random.Random) -> None:
+        self.devices = devices
+        self.delay_ns = delay_ns
+        self.loss = loss
+        self._source = source
+        self._waiting: collections.deque[tuple[int, int, bytes]] = collections.deque()
+        """(due, device, packet); all wait equally long, so they are due in order."""
+
+    def step(self) -> None:
+        """Wait until a packet comes or is due, take in what came and send on what is due."""
+        left_ns = self._waiting[0][0] - time.monotonic_ns() - SPIN_NS if self._waiting else 1_000_000_000
+        ready, _, _ = select.select(self.devices, [], [], max(0.0, left_ns / 1e9))
+        due = time.monotonic_ns() + self.delay_ns
         for tun in ready:
-            for packet in drain(tun):
-                if source.random() >= loss:
-                    waiting.append((now + delay_ns, other[tun], packet))
-        while waiting and waiting[0][0] <= time.monotonic_ns():
-            _, target, packet = waiting.popleft()
+            other = self.devices[1] if tun == self.devices[0] else self.devices[0]
+            self._waiting.extend((due, other, packet) for packet in drain(tun) if self._source.random() >= self.loss)
+        while self._waiting and self._waiting[0][0] <= time.monotonic_ns():
+            _, target, packet = self._waiting.popleft()
             send(target, packet)
 
 
@@ -82,7 +89,9 @@ def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     devices = (device(first), device(second))
     print("ready", flush=True)
-    route(devices, int(float(delay_ms) * 1e6), float(loss), random.Random(int(seed)))
+    router = Router(devices, int(float(delay_ms) * 1e6), float(loss), random.Random(int(seed)))
+    while True:
+        router.step()
 
 
 if __name__ == "__main__":

@@ -214,9 +214,13 @@ def unread(plan: Plan) -> None:
 
 
 def unread_closed(plan: Plan) -> None:
-    """Looks at the status and closes with the body unread."""
+    """Looks at the status and closes with the body unread; with `bad_calls`, only of that many."""
+    keeper = Keeper(plan, plan.url(0))
 
     def call(turn: int) -> None:
+        if plan.bad_calls and turn >= plan.bad_calls:
+            keeper.call()
+            return
         connection = connect(plan, plan.url(turn), None)
         post(plan, connection, plan.url(turn))
         connection.close()

@@ -77,6 +77,17 @@ def fork_shared(plan: Plan) -> None:
     os.waitpid(child, 0)
 
 
+def fork_separate(plan: Plan) -> None:
+    """Parent and child open a connection each, after the fork."""
+    child = os.fork()
+    sock = dial(plan, plan.url(0))
+    repeat(plan, lambda turn: talk(plan, sock, plan.url(turn)), WIRE_ERRORS)
+    sock.close()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
 def frozen(plan: Plan) -> None:
     """The process is stopped for `pause_s` between calls, and goes on with the connection that it had."""
     sock: socket.socket | None = None
@@ -250,6 +261,7 @@ def resuming(plan: Plan) -> None:
 RARE: dict[str, Callable[[Plan], None]] = {
     "cold_burst": cold_burst,
     "fork_shared": fork_shared,
+    "fork_separate": fork_separate,
     "frozen": frozen,
     "hold": hold,
     "try_connect": try_connect,
