@@ -9,7 +9,7 @@ from pathlib import Path
 
 from netdiag.privilege import User
 
-__all__ = ["command_environment", "environment_before_sudo", "own_environment"]
+__all__ = ["command_environment", "environment_before_sudo", "own_environment", "search_path"]
 
 Environment = dict[bytes, bytes]
 
@@ -86,11 +86,15 @@ def _environment_of(pid: int) -> Environment | None:
 
 def _program(pid: int) -> str | None:
     """Return the name of the program that `pid` runs, if it is root's file: others could pretend to be sudo."""
+    path = PROC / str(pid) / "exe"
     try:
-        path = (PROC / str(pid) / "exe").readlink()
-        return path.name if (PROC / str(pid) / "exe").stat().st_uid == 0 else None
+        return path.readlink().name if _owner(path) == 0 else None
     except OSError:
         return None
+
+
+def _owner(path: Path) -> int:
+    return path.stat().st_uid
 
 
 def _parent(pid: int) -> int:
