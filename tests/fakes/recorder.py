@@ -55,7 +55,8 @@ def main(arguments: list[str]) -> int:
         if "error" in options:
             link.send({"say": "error", **options["error"]})
             return 1
-        time.sleep(options.get("arm_s", 0.0))
+        if select.select([link], [], [], options.get("arm_s", 0.0))[0]:
+            return 0  # the front did not want to wait
         write(recording, armed_ns=time.monotonic_ns())
         link.send({"say": "armed", "at_ns": time.monotonic_ns(), "coverage": {"tier": "fake"}})
         return serve(link, recording, options)
@@ -71,7 +72,7 @@ def serve(link: Link, recording: int, options: dict[str, Any]) -> int:
         write(recording, front="gone")
         return 0
     if options.get("deaf"):
-        time.sleep(30)
+        select.select([link], [], [], 30.0)  # until the front hangs up
     write(recording, stop=stop)
     link.send({"say": "ended"})
     return 0
