@@ -12,7 +12,7 @@ import click
 
 from netdiag.cli.options import Output, output_options
 from netdiag.cli.targets import target_options
-from netdiag.errors import UsageError
+from netdiag.errors import Unsupported, UsageError
 
 if TYPE_CHECKING:
     from netdiag.processes import Target
@@ -60,6 +60,9 @@ def command(*, target: Target, argv: tuple[str, ...], live_lines: bool | None, o
     netdiag trace --pid 4711 --duration 30
     netdiag trace --host api.example.com --format json -o trace.json -- ./client
     """  # noqa: D301 - click reads the control character
+    if sys.platform != "linux":
+        hint = "recordings made on Linux can be read here: netdiag analyze FILE, netdiag report FILE"
+        raise Unsupported(f"tracing needs the Linux kernel, and this is {sys.platform}", hint=hint)
     from netdiag.cli.live import Progressing
 
     request = _request(target, argv, chosen)

@@ -23,6 +23,7 @@ STANDARD_ONLY = (
     "ebpf",
     "errors",
     "kernel",
+    "libraries",
     "manifest",
     "privilege",
     "processes",
