@@ -24,7 +24,8 @@ _STYLES = {"ok": "good", "degraded": "warning", "missing": "critical"}
 @click.command("doctor", short_help="Show what this machine can do, and how to get what it cannot.")
 @format_option("table", "json")
 @click.option("--color", type=click.Choice(COLORS), default="auto", show_default=True, help="Colour the table.")
-def command(format_: str, color: str) -> int:
+@click.option("--install-recorder", is_flag=True, help="As root: make root's copy of the recorder, and check nothing.")
+def command(format_: str, color: str, *, install_recorder: bool) -> int:
     """Check kernel, rights and libraries, and prove the probes by a connection on loopback.
 
     Exit 0 when everything that tracing needs is there, 5 when something is missing.
@@ -32,7 +33,13 @@ def command(format_: str, color: str) -> int:
     \b
     netdiag doctor
     sudo netdiag doctor --format json
+    sudo netdiag doctor --install-recorder
     """  # noqa: D301 - click reads the control character
+    if install_recorder:
+        from netdiag.recorder.install import install
+
+        click.echo(f"root's copy of the recorder: {install()}")
+        return 0
     from netdiag.cli.results import write_text
     from netdiag.doctor import examine
 

@@ -53,10 +53,15 @@ class RecordingFile:
         fd = os.open(path, _FLAGS | os.O_NONBLOCK, 0o600)
         try:
             _check_replaceable(path, fd)
+            if os.fstat(fd).st_nlink > 1:  # an older one that is kept under its second name: that stays what it is
+                os.close(fd)
+                path.resolve().unlink()
+                fd = os.open(path, _FLAGS | os.O_EXCL, 0o600)
             os.ftruncate(fd, 0)
             os.fchmod(fd, 0o600)
         except BaseException:
-            os.close(fd)
+            with contextlib.suppress(OSError):
+                os.close(fd)
             raise
         return cls(path, fd, kept=_second_name(path) if keep else None)
 

@@ -87,6 +87,15 @@ def test_an_older_recording_is_replaced_and_closed_to_others(tmp_path):
     file.finish()
 
 
+def test_a_replaced_recording_stays_among_the_kept_ones(kept, tmp_path):
+    for content in (b"NETDIAG\0first", b"NETDIAG\0second"):
+        file = RecordingFile.create(TraceRequest(save=tmp_path / "x.netdiag"))
+        write(file, content)
+        file.finish()
+    assert sorted(path.read_bytes() for path in kept.iterdir()) == [b"NETDIAG\0first", b"NETDIAG\0second"]
+    assert (tmp_path / "x.netdiag").read_bytes() == b"NETDIAG\0second"
+
+
 @pytest.mark.parametrize("content", [b"import os\n", b"NETDIAG", b"\x7fELF"])
 def test_another_file_is_left_as_it_is(tmp_path, content):
     path = tmp_path / "app.py"
