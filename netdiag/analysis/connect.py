@@ -195,6 +195,8 @@ def _accept_queue(
         return None
     late = [link for link in case.clients if _late(link) and link.remote_port == port]
     accepted = sum(link.role == "server" and link.local_port == port for link in case.links)
+    if not late and (not accepted or len(looks) < 2):
+        return None  # a stranger's listener, or drops that may be older than the trace
     pid = looks[-1][3]
     return Seen(
         code="tcp.accept-queue",
