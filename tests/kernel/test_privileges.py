@@ -22,6 +22,9 @@ from typing import Any
 
 import pytest
 
+from netdiag.processes.masking import MASK
+from netdiag.recording.reader import Recording, read
+
 pytestmark = pytest.mark.kernel
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,6 +94,8 @@ def place() -> Iterator[Place]:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, code / name)
     made = Place(code, home, entry.pw_uid, entry.pw_gid, Path("/etc/sudoers.d/netdiag-front-t"))
+    with (code / "netdiag/errors.py").open("a") as file:
+        file.write(f"# {folder.name}\n")  # no copy that is installed on this machine has this digest
     made.give_to(0)
     try:
         yield made
@@ -325,3 +330,115 @@ def test_root_of_a_user_namespace_is_told_so(place):
         pytest.skip(f"needs user namespaces: {ran.stderr.strip()}")
     assert ran.returncode == 4
     assert place.result()["error"].startswith("root of a user namespace may not load kernel programs")
+
+
+# The real recorder
+
+
+CONNECTING = """
+import socket, sys
+server = socket.create_server(("127.0.0.1", 0))
+for _ in range(int(sys.argv[1])):
+    client = socket.create_connection(server.getsockname())
+    accepted = server.accept()[0]
+    client.sendall(b"hello")
+    client.close()
+    accepted.close()
+print("done", flush=True)
+if len(sys.argv) > 2:
+    import time
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+def programs() -> set[int]:
+    """Return the ids of all kernel programs that are loaded now."""
+    said = subprocess.run(["bpftool", "-j", "prog", "show"], stdout=subprocess.PIPE, check=True).stdout
+    return {program["id"] for program in json.loads(said)}
+
+
+def child_of(parent: int, word: str) -> int:
+    """Return the child of `parent` that has `word` on its command line."""
+    for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+        if word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return int(pid)
+    raise AssertionError(f"{parent} has no child with {word}")
+
+
+def programs_held_by(pid: int) -> set[int]:
+    """Return the ids of the kernel programs that `pid` holds, by link or by descriptor."""
+    texts = [path.read_text() for path in Path(f"/proc/{pid}/fdinfo").iterdir()]
+    return {int(line.split()[1]) for text in texts for line in text.splitlines() if line.startswith("prog_id:")}
+
+
+def recorded(place: Place) -> Recording:
+    (recording,) = (place.home / ".local/state/netdiag").iterdir()
+    assert recording.stat().st_uid == place.uid
+    return read(recording)
+
+
+@pytest.mark.parametrize("sudo", [[], ["sudo"]], ids=["only the recorder by sudo", "all by sudo"])
+def test_a_user_records_their_own_command_from_its_first_connection(place, sudo):
+    place.allow("ALL=(root) NOPASSWD: ALL")
+    spec = {"fake": False, "command": [PYTHON, "-S", "-c", CONNECTING, "7"]}
+    ran = as_user(place, [*sudo, *place.front(spec)])
+    assert (ran.returncode, ran.stdout) == (0, "done\n"), place.result()
+    recording = recorded(place)
+    assert recording.end is not None
+    assert recording.end["exit_reason"] == "command-exited"
+    assert recording.header["command"]["argv"] == [PYTHON, "-S", "-c", MASK, MASK]
+    assert recording.facts_of("command")[-1]["exit_status"] == 0
+    events = recording.records("tcp")
+    assert events is not None
+    me = recording.facts_of("command")[-1]["pid"]
+    clients = {int(cookie) for cookie, tgid, role in zip(events["cookie"], events["tgid"], events["role"], strict=True)
+               if tgid == me and role == 1}  # fmt: skip
+    assert len(clients) == 7
+
+
+@pytest.mark.skipif(shutil.which("bpftool") is None, reason="needs bpftool")
+def test_a_killed_front_leaves_nothing_attached_and_the_command_running(place):
+    front = place.front({"fake": False, "command": [PYTHON, "-S", "-c", CONNECTING, "3", "30"]})
+    environment = {"PATH": "/usr/bin:/bin", "XDG_STATE_HOME": str(place.home), "HOME": str(place.home)}
+    with subprocess.Popen(front, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"done\n"
+        time.sleep(1.2)  # the recording is readable up to the last second
+        held = programs_held_by(child_of(process.pid, "launch.py"))
+        assert held
+        assert held <= programs()
+        process.kill()
+        process.wait()
+        deadline = time.monotonic() + PATIENCE_S
+        while programs() & held:
+            assert time.monotonic() < deadline, "kernel programs are left"
+            time.sleep(0.05)
+    (file,) = (place.home / "netdiag").iterdir()
+    recording = read(file)
+    assert recording.records("tcp") is not None
+    command = recording.facts_of("command")[0]["pid"]
+    assert Path(f"/proc/{command}/comm").read_text().startswith("python3")
+    os.kill(command, 9)
+
+
+def test_ctrl_c_at_the_terminal_is_the_commands_and_not_the_recorders(place):
+    place.allow("ALL=(root) NOPASSWD: ALL")
+    code = f"{CONNECTING}\ntry:\n    time.sleep(30)\nexcept KeyboardInterrupt:\n    sys.exit(6)\n"
+    arguments = place.front({"fake": False, "command": [PYTHON, "-S", "-c", code, "3", "0"]})
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(place.home)
+        os.initgroups(USER, place.gid)
+        os.setgid(place.gid)
+        os.setuid(place.uid)
+        os.execve(arguments[0], arguments, {"PATH": "/usr/bin:/bin", "HOME": str(place.home)})
+    seen = read_until(terminal, b"done")
+    time.sleep(0.2)
+    os.write(terminal, b"\x03")
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 6, seen
+    assert (place.result()["exit_reason"], place.result()["notices"]) == ("command-exited", [])
+    end = recorded(place).end
+    assert end is not None
+    assert end["exit_reason"] == "command-exited"
