@@ -17,6 +17,8 @@ _RACE_MS = 50.0
 _REST_MS = 1000.0
 _LONG_WAIT_MS = 60_000.0
 _MID_ANSWER_MS = 1000.0
+_TICKETS = 1300
+"""Bytes that the session tickets of TLS 1.3 may have: up to four records of 300 bytes and a margin."""
 
 
 def analyze(case: Case) -> list[Finding]:
@@ -68,7 +70,7 @@ def _stale_race(group: Group) -> Seen | None:
         code="reuse.stale-race",
         links=tuple(raced),
         count=len(raced),
-        of=max(_calls(group), round(group.calls) + len(raced)),
+        of=max(len(group.links), round(group.calls) + (0 if group.exact else len(raced))),
         confidence=0.9 if all(link.close == "rst" for link in raced) else 0.85,
         cost_ms=lost_ms + (renewed if known(renewed) else 0.0),
         cause="reset" if all(link.close == "rst" for link in raced) else "closed",
@@ -140,18 +142,31 @@ def _reset(group: Group) -> Seen | None:
         links=tuple(broken),
         count=len(broken),
         of=calls,
-        confidence=0.9 if silent else 0.7,
+        confidence=0.9 if len(silent) == len(broken) else 0.7,
         cost_ms=_wasted(broken),
-        cause="before-answer" if len(silent) > len(broken) / 2 else "mid-answer",
-        note=f"{len(silent)} without a byte of an answer, {len(broken) - len(silent)} with a part of one",
+        cause=_reset_cause(broken),
+        note=f"{len(silent)} without a byte received after the request, {len(broken) - len(silent)} after some bytes",
         severity=Severity.CRITICAL if len(broken) >= 0.05 * calls else Severity.WARNING,
         host=group.host,
         process=group.process,
     )
 
 
+def _reset_cause(broken: Sequence[Link]) -> str | None:
+    """Return whether an answer had begun; None where the bytes received may have been session tickets."""
+    tickets = [link for link in broken if not _unanswered(link) and link.encrypted and _maybe_tickets(link)]
+    if tickets:
+        return None
+    return "before-answer" if sum(map(_unanswered, broken)) > len(broken) / 2 else "mid-answer"
+
+
+def _maybe_tickets(link: Link) -> bool:
+    return len(link.calls) == 1 and link.calls[-1].received_bytes <= _TICKETS
+
+
 def _wasted(links: Sequence[Link]) -> float:
-    spent = [(link.closing_ns - link.calls[-1].began_ns) / 1e6 for link in links if link.calls]
+    ends = [(link.calls[-1], link.closing_ns) for link in links if link.calls]
+    spent = [((call.last_byte_ns if call.answered else end) - call.began_ns) / 1e6 for call, end in ends]
     return float(sum(spent)) if spent else NAN
 
 

@@ -91,7 +91,7 @@ class Case:
 
 def prepare(tables: Tables, options: Options) -> Case:
     """Return the case for a recording's tables."""
-    links = links_of(tables.connections, tables.turns)
+    links = links_of(tables.connections, tables.turns, tables.requests)
     processes = {process.pid: process for process in _processes(tables.processes)}
     groups = _groups([link for link in links if link.role == "client"], processes)
     return Case(

@@ -21,6 +21,7 @@ __all__ = [
     "complete",
     "learned",
     "prompt_local",
+    "soon",
     "soon_remote",
     "tolerance",
 ]
@@ -75,11 +76,14 @@ def prompt_local(link: Link) -> bool:
     return link.closed_by == "local" and complete(link) and link.idle_before_close_ms <= PROMPT_MS
 
 
+def soon(link: Link) -> bool:
+    """Closed sooner after the last data than any idle timer would do."""
+    return link.idle_before_close_ms <= _SERVER_SOON_MS + (link.rtt_ms if known(link.rtt_ms) else 0.0)
+
+
 def soon_remote(link: Link) -> bool:
-    """The server closed it with or soon after its answer."""
-    limit = _SERVER_SOON_MS + (link.rtt_ms if known(link.rtt_ms) else 0.0)
-    in_order = link.closed_by == "remote" and link.close != "rst"
-    return in_order and complete(link) and link.idle_before_close_ms <= limit
+    """The server closed it in good order, with or soon after its answer."""
+    return link.closed_by == "remote" and link.close != "rst" and complete(link) and soon(link)
 
 
 def at_exit(link: Link, group: Group, span_ns: float) -> bool:

@@ -7,7 +7,7 @@ Nothing here judges. Numbers that the tables do not know stay NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -170,15 +170,16 @@ class Link:
         return sum(spent) + (self.setup_ms if known(self.setup_ms) else 0.0)
 
 
-def links_of(connections: pd.DataFrame, turns: pd.DataFrame) -> tuple[Link, ...]:
-    """Return every connection with its turns, in the order of the table."""
+def links_of(connections: pd.DataFrame, turns: pd.DataFrame, requests: pd.DataFrame) -> tuple[Link, ...]:
+    """Return every connection with its turns and calls, in the order of the table."""
     by_row: dict[int, list[Turn]] = {}
     names = [f.name for f in fields(Turn)]
     for row, *cells in zip(column(turns, "connection"), *(column(turns, name) for name in names), strict=True):
         by_row.setdefault(int(row), []).append(Turn(**dict(zip(names, map(number, cells), strict=True))))
+    seen = _requests(requests, by_row)
     cells_of = {f.name: column(connections, f.name) for f in fields(Link) if f.name not in _DERIVED}
     return tuple(
-        _link(row, {name: cells[row] for name, cells in cells_of.items()}, tuple(by_row.get(row, ())))
+        _link(row, {name: cells[row] for name, cells in cells_of.items()}, tuple(by_row.get(row, ())), seen.get(row))
         for row in range(len(connections))
     )
 
@@ -190,7 +191,33 @@ _TEXT = {"id", "comm", "role", "family", "local_ip", "remote_ip", "remote_name",
 _FLAGS = {"preexisting", "keepalive_probes", "unread_close", "shared", "never_sent", "encrypted"}
 
 
-def _link(row: int, cells: Mapping[str, Any], turns: tuple[Turn, ...]) -> Link:
+def _requests(requests: pd.DataFrame, turns: Mapping[int, list[Turn]]) -> dict[int, list[Turn]]:
+    """Return the requests that were seen as such (in records or plaintext) by connection, as turns."""
+    names = ("connection", "source", "began_ns", "sent_ns", "first_byte_ns", "ended_ns")
+    sizes = ("request_bytes", "response_bytes")
+    found: dict[int, list[Turn]] = {}
+    for row, source, *cells in zip(*(column(requests, name) for name in (*names, *sizes)), strict=True):
+        began, sent, first, last, request, response = map(number, cells)
+        if source not in ("records", "plaintext") or not known(began):
+            continue
+        # how the program wrote and read is known of the turn that was running
+        around = [turn for turn in turns.get(int(row), ()) if turn.began_ns <= began + _MS]
+        calls, bursts = (around[-1].sent_calls, around[-1].received_bursts) if around else (NAN, NAN)
+        call = Turn(
+            began_ns=began,
+            sent_ns=sent,
+            first_byte_ns=first,
+            last_byte_ns=last if known(last) else first,
+            sent_bytes=request,
+            received_bytes=response,
+            sent_calls=calls,
+            received_bursts=bursts,
+        )
+        found.setdefault(int(row), []).append(call)
+    return {row: sorted(calls, key=lambda call: call.began_ns) for row, calls in found.items()}
+
+
+def _link(row: int, cells: Mapping[str, Any], turns: tuple[Turn, ...], seen: Sequence[Turn] | None) -> Link:
     values: dict[str, Any] = {
         name: text(cell) if name in _TEXT else flag(cell) if name in _FLAGS else number(cell)
         for name, cell in cells.items()
@@ -198,7 +225,8 @@ def _link(row: int, cells: Mapping[str, Any], turns: tuple[Turn, ...]) -> Link:
     values["id"] = values["id"] or f"c{row + 1}"
     bare = Link(row=row, turns=turns, **values)
     start = _first_request(bare)
-    calls = turns if start == 0 else tuple(turn for turn in turns[start:] if _is_request(turn))
+    inferred = turns if start == 0 else tuple(turn for turn in turns[start:] if _is_request(turn))
+    calls = tuple(seen) if seen else inferred
     exact = known(bare.requests)
     app = bare.requests if exact else _estimate(calls, turns)
     values |= {"calls": calls, "app": app, "exact": exact, "setup_ms": _setup_ms(bare, start)}

@@ -40,8 +40,9 @@ def pool_too_small(group: Group, rest: Sequence[Link]) -> Claim | None:
     if len(ended) < 3 or not reused:
         return None
     kept = {link.row: _kept(link, reused) for link in ended}
-    surplus = [link for link in ended if kept[link.row] and all(_busy_at(other, link) for other in kept[link.row])]
-    if len(surplus) < 3 or len(surplus) < 0.5 * sum(bool(others) for others in kept.values()):
+    surplus = [link for link in ended if kept[link.row]]
+    needed = [link for link in surplus if all(_busy_at(other, link) for other in kept[link.row])]
+    if len(surplus) < 3 or len(needed) < 0.5 * len(surplus):
         return None
     if len(successors(surplus, group.links)) < 2:
         return None

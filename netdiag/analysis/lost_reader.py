@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from netdiag.analysis.case import Group
-from netdiag.analysis.claims import PROMPT_MS, Claim
-from netdiag.analysis.links import Link, known
+from netdiag.analysis.claims import PROMPT_MS, Claim, at_once
+from netdiag.analysis.links import Link, Turn, known
 from netdiag.analysis.pricing import successors
 
 __all__ = ["body_left_open", "closed_unread"]
@@ -37,8 +37,10 @@ def closed_unread(group: Group, rest: Sequence[Link]) -> Claim | None:
     streams = [link for link in ended if _streamed(link)]
     known_client = bool(libraries & _LEAVES_TAILS) and len(streams) == len(ended)
     needed = 1 if known_client else max(2.0, len(ended) / 3)
-    if len(ended) < 3 or len(unread) < needed or len(successors(ended, group.links)) < 2:
+    if len(ended) < 3 or len(successors(ended, group.links)) < 2:
         return None
+    if len(unread) < needed:
+        return _by_reputation(streams) if known_client and not unread and "openai" in libraries else None
     code = Counter(map(_kind, unread)).most_common(1)[0][0]
     alike = [link for link in ended if _streamed(link)] if code == _EARLY else ended
     return Claim(
@@ -46,6 +48,20 @@ def closed_unread(group: Group, rest: Sequence[Link]) -> Claim | None:
         lost=tuple(alike),
         confidence=(0.9 if len(unread) >= 0.6 * len(alike) else 0.7),
         note=f"on {len(unread)} of them {_NOTES[code]}",
+    )
+
+
+def _by_reputation(streams: Sequence[Link]) -> Claim | None:
+    """One stream a connection, closed at once by a library with a version that does so before the end of the body."""
+    if len(streams) < 3 or not all(link.app == 1 and at_once(link) for link in streams):
+        return None
+    return Claim(
+        code=_EARLY,
+        lost=tuple(streams),
+        confidence=0.5,
+        cause="known-client",
+        note="each was closed at once after its last data, as this library's synchronous client is known to do; "
+        "that bytes of the end were unread was not seen, and a client per call would look the same",
     )
 
 
@@ -61,13 +77,18 @@ def _left(link: Link) -> bool:
     return bool(link.unread_close) or link.unread > 0
 
 
+def _last_read(link: Link) -> Turn:
+    """Return what the program read last."""
+    return next((turn for turn in reversed(link.turns) if turn.answered), link.calls[-1])
+
+
 def _streamed(link: Link) -> bool:
-    last = link.calls[-1]
+    last = _last_read(link)
     return last.received_bursts >= 3 and (last.last_byte_ns - last.first_byte_ns) / 1e6 >= _STREAMED_MS
 
 
 def _kind(link: Link) -> str:
-    last = link.calls[-1]
+    last = _last_read(link)
     if _streamed(link):
         return _EARLY if link.unread <= _TAIL or not known(link.unread) else _CANCELLED
     head_only = last.received_bytes <= _HEAD and not last.received_bursts >= 3

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from statistics import median
 
 from netdiag.analysis.case import Group
-from netdiag.analysis.claims import Claim, at_once, cluster, learned, prompt_local, soon_remote, tolerance
+from netdiag.analysis.claims import Claim, at_once, cluster, learned, prompt_local, soon, soon_remote, tolerance
 from netdiag.analysis.links import Link, known
+from netdiag.analysis.lost_pool import parallel_calls
 from netdiag.analysis.pricing import successors
 from netdiag.findings import Learned
 
@@ -31,9 +32,7 @@ def _age_ms(link: Link) -> float:
 
 def _idle_remote(rest: Sequence[Link]) -> list[Link]:
     return [
-        link
-        for link in rest
-        if link.closed_by == "remote" and known(_idle(link)) and _served(link) and not soon_remote(link)
+        link for link in rest if link.closed_by == "remote" and known(_idle(link)) and _served(link) and not soon(link)
     ]
 
 
@@ -93,6 +92,8 @@ def server_max_requests(group: Group, rest: Sequence[Link]) -> Claim | None:
     if times < 2 or times < 0.75 * sum(counts.values()) or len(successors(same, group.links)) < 2:
         return None
     by_server = sum(link.closed_by == "remote" for link in same)
+    if not by_server and (parallel_calls(group.links) > 1 or not all(link.exact for link in same)):
+        return None  # a pool that shrinks, or a count that may hide a habit of the program
     cause = None if by_server else "unknown"
     confidence = (min(0.95, 0.8 + 0.05 * times) if by_server == times else 0.8) if by_server else 0.5
     ages = [_age_ms(link) for link in same]

@@ -24,6 +24,8 @@ EXPLAINED_BY: Mapping[str, frozenset[str]] = {
     "tcp.far-server": _OPENERS,
     "tcp.retransmits": frozenset({"reuse.silent-drop"}),
     "tcp.syn-retransmit": frozenset({"tcp.accept-queue"}),
+    "tcp.reset": frozenset({"tcp.accept-queue", "reuse.fork-shared"}),
+    "reuse.stale-race": frozenset({"reuse.fork-shared"}),
     "reuse.no-keepalive-probes": frozenset({"reuse.silent-drop"}),
 }
 """Symptom → the causes that explain it when they concern the same program and host."""
@@ -44,7 +46,8 @@ def settle(findings: Iterable[Finding]) -> list[Finding]:
 def _explains(cause: Finding, symptom: Finding) -> bool:
     if cause.code not in EXPLAINED_BY[symptom.code]:
         return False
-    same = cause.subject.pid == symptom.subject.pid and cause.subject.remote == symptom.subject.remote
+    here = cause.code == "tcp.accept-queue" or cause.subject.pid == symptom.subject.pid
+    same = here and cause.subject.remote == symptom.subject.remote
     return same or bool(_connections(cause) & _connections(symptom))
 
 
