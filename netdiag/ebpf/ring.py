@@ -2,10 +2,10 @@
 """Reads a BPF ring buffer in whole runs of records: mapped memory, no call per event.
 
 The kernel side is `kernel/bpf/ringbuf.c`: one page with the consumer's position, one with the producer's, then the
-data. The kernel can map the data twice in a row, so that a run never wraps; here it is mapped once, since every
-mapped page counts as this process's memory, and a run that wraps comes in two pieces. Each record starts with an
-8-byte header whose first word is its length, with bit 31 set while it is being written and bit 30 when it was
-discarded.
+data twice in a row. Every mapped page counts as this process's memory, so only a window of the data is mapped: it
+begins at the page that holds the next record and moves on when its records were read. Rings may thus be large without
+the reader being so, and since the data is there twice, a window never wraps. Each record starts with an 8-byte header
+whose first word is its length, with bit 31 set while it is being written and bit 30 when it was discarded.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ __all__ = ["HEADER_BYTES", "Ring"]
 
 HEADER_BYTES = 8
 _PAGE = mmap.PAGESIZE
+_WINDOW_BYTES = 256 * 1024
 _BUSY = 1 << 31
 _DISCARD = 1 << 30
 _TSO = frozenset({"x86_64", "amd64", "i686"})
@@ -52,50 +53,48 @@ class Ring:
         self.size = size
         self.stride = HEADER_BYTES + (record_bytes + 7) // 8 * 8
         self._good = struct.pack("=I", record_bytes)
-        self._consumer = memoryview(mmap.mmap(fd, _PAGE)).cast("Q")
-        shared = memoryview(mmap.mmap(fd, _PAGE + size, prot=mmap.PROT_READ, offset=_PAGE))
+        self._most = min(size, _WINDOW_BYTES) // self.stride
+        self.turns = size // self.stride // self._most + 1
+        """So many takes read all that a full ring holds."""
         # a cast view reads a position by one aligned 8-byte load, which struct's "<Q" does not promise
-        self._producer = shared[:_PAGE].cast("Q")
-        self._data = shared[_PAGE:]
-        self._words = self._data.cast("I")
+        self._consumer = memoryview(mmap.mmap(fd, _PAGE)).cast("Q")
+        self._producer = memoryview(mmap.mmap(fd, _PAGE, prot=mmap.PROT_READ, offset=_PAGE)).cast("Q")
         self._barrier = _barrier()
+        self._move(self._consumer[0] & (size - 1))
+
+    def _move(self, start: int) -> None:
+        """Map the window whose first page holds the byte `start` of the data."""
+        self._base = start // _PAGE * _PAGE
+        length = min(self.size, _WINDOW_BYTES) + _PAGE
+        window = mmap.mmap(self.fd, length, prot=mmap.PROT_READ, offset=2 * _PAGE + self._base)
+        self._data = memoryview(window)
+        self._words = self._data.cast("I")
 
     def take(self) -> tuple[list[memoryview], int]:
-        """Return the runs of finished records, headers included, and the number of bytes to `release` afterwards.
+        """Return runs of finished records, headers included, and the number of bytes to `release` afterwards.
 
-        Joined, the runs are whole records; one record may lie across two runs, where the ring wraps around. Stops
-        before a record that is still being written and leaves out discarded ones.
+        At most a window's worth: take again until nothing comes. Stops before a record that is still being written
+        and leaves out discarded ones.
         """
         consumed = self._consumer[0]
         available = self._producer[0] - consumed
         self._barrier()
-        count = available // self.stride
+        count = min(available // self.stride, self._most)
         if not count:
             return [], 0
-        headers = self._headers(consumed, count)
+        start = consumed & (self.size - 1)
+        if not 0 <= start - self._base <= len(self._data) - count * self.stride:
+            self._move(start)
+        start -= self._base
+        # records are 8-byte aligned, so headers are whole words
+        headers = self._words[start // 4 :: self.stride // 4][:count].tobytes()
         self._barrier()
         if headers == self._good * count:
-            return self._runs(consumed, count * self.stride), count * self.stride
+            return [self._data[start : start + count * self.stride]], count * self.stride
         pieces = list(self._pieces(headers))
         done = pieces[-1][1] if pieces else 0
-        kept = [self._runs(consumed + a * self.stride, (b - a) * self.stride) for a, b, whole in pieces if whole]
-        return [run for runs in kept for run in runs], done * self.stride
-
-    def _runs(self, position: int, length: int) -> list[memoryview]:
-        start = position & (self.size - 1)
-        first = self._data[start : start + length]
-        rest = length - len(first)
-        return [run for run in (first, self._data[:rest]) if len(run)]
-
-    def _headers(self, position: int, count: int) -> bytes:
-        """Return the first word of each record; records are 8-byte aligned, so no header lies across the wrap."""
-        start, step = position & (self.size - 1), self.stride // 4
-        whole = min(count, (self.size - start + self.stride - 1) // self.stride)
-        headers = self._words[start // 4 :: step][:whole].tobytes()
-        if whole < count:
-            second = (start + whole * self.stride) - self.size
-            headers += self._words[second // 4 :: step][: count - whole].tobytes()
-        return headers
+        kept = [self._data[start + a * self.stride : start + b * self.stride] for a, b, whole in pieces if whole]
+        return [run for run in kept if len(run)], done * self.stride
 
     def _pieces(self, headers: bytes) -> Iterator[tuple[int, int, bool]]:
         """Yield (first, end, kept) over the records up to the first busy one."""

@@ -95,8 +95,10 @@ class Session:
 
     def _drain(self) -> None:
         for stream, ring in self._probes.streams():
-            runs, count = ring.take()
-            if count:
+            for _ in range(ring.turns):  # a ring that fills as fast as it is read must not starve the others
+                runs, count = ring.take()
+                if not count:
+                    break
                 self._writer.records(stream.number, runs)
                 if stream.name == "process":
                     self._processes.meet(stream.layout, runs)

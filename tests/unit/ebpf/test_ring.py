@@ -20,12 +20,13 @@ BUSY, DISCARD = 1 << 31, 1 << 30
 
 
 class Producer:
-    """Writes records as the kernel does: header, body, position; wraps by the byte."""
+    """Writes records as the kernel does: header, body, position; wraps by the byte. The data is there twice."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int = SIZE) -> None:
         self.fd = os.memfd_create("ring")
-        os.ftruncate(self.fd, 2 * mmap.PAGESIZE + SIZE)
-        self._all = mmap.mmap(self.fd, 2 * mmap.PAGESIZE + SIZE)
+        self.size = size
+        os.ftruncate(self.fd, 2 * mmap.PAGESIZE + 2 * size)
+        self._all = mmap.mmap(self.fd, 2 * mmap.PAGESIZE + 2 * size)
         self.position = 0
 
     def close(self) -> None:
@@ -36,17 +37,19 @@ class Producer:
         return int(struct.unpack_from("=Q", self._all, 0)[0])
 
     def room(self) -> int:
-        return (SIZE - (self.position - self.consumed)) // STRIDE
+        return (self.size - (self.position - self.consumed)) // STRIDE
 
     def write(self, number: int, flags: int = 0) -> None:
         record = struct.pack("=II", RECORD_BYTES | flags, 0) + struct.pack("=I", number) * 6
         for at, byte in enumerate(record):
-            self._all[2 * mmap.PAGESIZE + (self.position + at) % SIZE] = byte
+            place = 2 * mmap.PAGESIZE + (self.position + at) % self.size
+            self._all[place] = self._all[place + self.size] = byte
         self.position += STRIDE
         struct.pack_into("=Q", self._all, mmap.PAGESIZE, self.position)
 
     def finish(self, position: int) -> None:
-        struct.pack_into("=I", self._all, 2 * mmap.PAGESIZE + position % SIZE, RECORD_BYTES)
+        for copy in (0, self.size):
+            struct.pack_into("=I", self._all, 2 * mmap.PAGESIZE + copy + position % self.size, RECORD_BYTES)
 
 
 def numbers(runs: list[memoryview]) -> list[int]:
@@ -82,6 +85,20 @@ def test_many_times_around_every_record_once_and_in_order() -> None:
         seen += drain(ring)
     assert seen == list(range(written))
     assert written > 10 * SIZE // STRIDE
+    producer.close()
+
+
+def test_a_ring_larger_than_the_window_is_read_in_turns() -> None:
+    producer = Producer(1 << 20)
+    ring = Ring(producer.fd, producer.size, RECORD_BYTES)
+    for lap in range(2):
+        count = producer.room()
+        for number in range(count):
+            producer.write(lap * count + number)
+        turns = [drain(ring) for _ in range(ring.turns)]
+        assert all(0 < len(turn) < count // 2 for turn in turns[:-1])
+        assert [number for turn in turns for number in turn] == list(range(lap * count, (lap + 1) * count))
+        assert ring.take() == ([], 0)
     producer.close()
 
 
