@@ -334,7 +334,7 @@ def _exit_reason(recording: Source) -> str | None:
         return to_text(recording.end.get("exit_reason"))
     if recording.truncated_at is not None:
         return f"the recording breaks off at byte {recording.truncated_at}"
-    return "the recorder did not say"
+    return "unknown: the recording has no end, because it is still written or its recorder was killed"
 
 
 def _host(header: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -41,6 +41,8 @@ class Output:
     rows: str = LISTS[0]
     """Which list CSV holds."""
     verbose: int = 0
+    reserved: int | None = None
+    """A descriptor of `file`, where it could not be opened any more once privileges are dropped."""
 
 
 def wants_color(choice: str, stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:

@@ -62,11 +62,21 @@ def write(named: Sequence[tuple[str | None, Mapping[str, Any]]], output: Output,
     for name, document in named:
         options = Options(color=color, verbose=output.verbose > 0, rows=output.rows, recording=name)
         texts.append(render(output.format, document, options))
-    write_text(("" if output.format == "ndjson" else "\n").join(texts), output.file, fallback)
+    write_text(("" if output.format == "ndjson" else "\n").join(texts), output.file, fallback, output.reserved)
 
 
-def write_text(text: str, file: Path | None, fallback: TextIO) -> None:
-    """Write to a file, which is whole or not there at all, or to a stream."""
+def reserve(file: Path | None) -> int | None:
+    """Open what root will not be able to write without its capabilities: a file in another user's folder."""
+    if file is None or os.geteuid() != 0 or "SUDO_UID" in os.environ:
+        return None
+    folder = file.resolve().parent.stat()
+    if folder.st_uid == 0 and folder.st_mode & 0o300 == 0o300:
+        return None
+    return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+
+def write_text(text: str, file: Path | None, fallback: TextIO, reserved: int | None = None) -> None:
+    """Write to a file, which is whole or not there at all, or to a stream; to `reserved` in place of the file."""
     if file is None:
         data = text.encode("utf-8")
         if hasattr(fallback, "buffer"):
@@ -77,6 +87,11 @@ def write_text(text: str, file: Path | None, fallback: TextIO) -> None:
         fallback.flush()
         return
     try:
+        if reserved is not None:
+            os.ftruncate(reserved, 0)
+            with os.fdopen(reserved, "wb") as out:
+                out.write(text.encode("utf-8"))
+            return
         _replace(file, text.encode("utf-8"))
     except OSError as error:
         raise UsageError(f"-o {file}: {error.strerror}") from error

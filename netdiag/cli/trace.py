@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ import click
 
 from netdiag.cli.options import Output, output_options
 from netdiag.cli.targets import target_options
-from netdiag.errors import Unsupported, UsageError
+from netdiag.errors import NetdiagError, Unsupported, UsageError
 
 if TYPE_CHECKING:
     from netdiag.processes import Target
@@ -67,8 +68,10 @@ def command(*, target: Target, argv: tuple[str, ...], live_lines: bool | None, o
 
     request = _request(target, argv, chosen)
     _check(request, output)
-    from netdiag.cli.results import say
+    from netdiag.cli.results import reserve, say
     from netdiag.tracing import trace
+
+    output = dataclasses.replace(output, reserved=reserve(output.file))
 
     watcher = Progressing(lines=not argv if live_lines is None else live_lines, counter=not argv)
     try:
@@ -77,6 +80,9 @@ def command(*, target: Target, argv: tuple[str, ...], live_lines: bool | None, o
         watcher.close()
     try:
         return _finish(request, result, output)
+    except NetdiagError as error:
+        error.exit_code = result.command_status or error.exit_code  # the command's own status comes first here as well
+        raise
     finally:
         result.discard()
 
@@ -139,6 +145,8 @@ def exit_status(result: TraceResult, gated: int) -> int:
 
 def farewell(request: TraceRequest, result: TraceResult) -> str:
     """Return the last line on stderr: who ended the trace and why."""
+    from netdiag.render.words import seconds
+
     why = {
         "command-exited": f"the command ended{_status(result.command_status)}",
         "duration": f"--duration of {request.duration_s or 0:g} s was over",
@@ -146,8 +154,13 @@ def farewell(request: TraceRequest, result: TraceResult) -> str:
         "targets-exited": "the last traced process ended",
         "recorder-died": "the recorder ended early; what it had written was used",
     }
+    if result.recording is None and result.command_status in _NEVER_RAN:
+        return _NEVER_RAN[result.command_status]
     reason = why.get(str(result.exit_reason), str(result.exit_reason))
-    return f"ended after {result.duration_s:.1f} s: {reason}"
+    return f"ended after {seconds(result.duration_s * 1000)}: {reason}"
+
+
+_NEVER_RAN = {126: "nothing was traced: the command cannot be executed", 127: "nothing was traced: no such command"}
 
 
 def _status(status: int | None) -> str:

@@ -12,6 +12,8 @@ from netdiag.recording.reader import Recording
 from netdiag.tables import Loss, Tables
 from netdiag.tables.schema import frame
 
+__all__ = ["build", "connection", "document", "finding", "per_call_tables", "recording", "request", "rows", "tables"]
+
 MS = 1e6
 START_NS = 1_795_021_600_123_456_789
 

@@ -136,3 +136,18 @@ def test_facts_of_odd_shape_do_no_harm():
     coverage = build(documents.recording(facts=facts), documents.tables([]), [])["coverage"]
     assert coverage["probes"] == []
     assert coverage["unobservable"] == [dict.fromkeys(("pid", "what", "why")), {"pid": None, "what": "x", "why": None}]
+
+
+def names_in(schema: object) -> set[str]:
+    if isinstance(schema, list):
+        return set().union(*map(names_in, schema))
+    if not isinstance(schema, dict):
+        return set()
+    own = set(schema["properties"]) if isinstance(schema.get("properties"), dict) else set()
+    return own.union(*map(names_in, schema.values()))
+
+
+def test_the_page_about_the_schema_names_every_member(root):
+    schema = json.loads((root / "reports/schemas/netdiag.trace-1.json").read_text())
+    page = (root / "docs/schemas.md").read_text()
+    assert sorted(name for name in names_in(schema) if f"`{name}" not in page) == []

@@ -31,7 +31,7 @@ GONE = Check("libbpf", "missing", None, "apt install libbpf1")
 def doctor(monkeypatch):
     fake = ModuleType("netdiag.doctor")
     checks: list[Check] = []
-    fake.examine = lambda: checks
+    monkeypatch.setattr(fake, "examine", lambda: checks, raising=False)
     monkeypatch.setitem(sys.modules, "netdiag.doctor", fake)
     return checks
 

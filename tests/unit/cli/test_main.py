@@ -132,3 +132,13 @@ def test_a_reader_that_goes_away_is_no_traceback():
     done = subprocess.run(["bash", "-c", command], check=True, capture_output=True, text=True)
     assert done.stderr == ""
     assert done.stdout.strip() in {"0", "141"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_reference_names_every_command_and_option(root, name):
+    text = (root / "docs/reference.md").read_text()
+    assert f"`netdiag {name}" in text
+    command = import_module(f"netdiag.cli.{name}").command
+    shared = {"trace", "analyze", "report"}
+    options = [option for parameter in command.params for option in parameter.opts if option.startswith("--")]
+    assert [option for option in options if name in shared and option not in text] == []

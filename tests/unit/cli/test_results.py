@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import io
+import os
 import stat
 from datetime import date
+from pathlib import Path
 
 import pytest
 
@@ -65,15 +67,15 @@ def test_what_cannot_be_written_is_a_wrong_call_and_leaves_nothing(tmp_path, mon
     def full(*_args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(results.os, "fchmod", full)
+    monkeypatch.setattr(os, "fchmod", full)
     with pytest.raises(UsageError, match="No space left"):
         results.write_text("new", tmp_path / "out", io.StringIO())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_device_is_written_to():
-    results.write_text("x", results.Path("/dev/null"), io.StringIO())
-    assert results.Path("/dev/null").is_char_device()
+    results.write_text("x", Path("/dev/null"), io.StringIO())
+    assert Path("/dev/null").is_char_device()
 
 
 def test_bytes_do_not_depend_on_the_locale():

@@ -135,12 +135,17 @@ def test_a_temporary_recording_is_removed_even_when_the_results_fail(capsys, tra
     tracer.answer = result(path, temporary=True)
     assert call(capsys, "trace", "--no-keep", "--", "true").status == 6
     assert not path.exists()
+    path.write_bytes(b"not a recording")
+    tracer.answer = result(path, status=9, temporary=True)
+    assert call(capsys, "trace", "--no-keep", "--", "true").status == 9
 
 
 @pytest.mark.parametrize(
     ("trace", "says"),
     [
-        (result(status=139), "by signal 11"),
+        (result(Path("x"), status=139), "by signal 11"),
+        (result(status=127), "no such command"),
+        (result(status=126), "cannot be executed"),
         (result(reason=ExitReason.INTERRUPTED, status=None), "Ctrl-C"),
         (result(reason=ExitReason.TARGETS_EXITED, status=None), "the last traced process ended"),
         (result(reason=ExitReason.RECORDER_DIED, status=None), "the recorder ended early"),
