@@ -21,7 +21,7 @@ from netdiag.addresses import from_text
 from netdiag.assets import data_dir
 from netdiag.btf import StructLayout
 from netdiag.recording.format import Field, FieldKind, StreamLayout
-from netdiag.recording.reader import Recording, dtype_of, read
+from netdiag.recording.reader import Recording, Records, dtype_of, read
 from netdiag.recording.writer import RecordingWriter
 from netdiag.tables.model import Loss, Tables
 from netdiag.tables.schema import COLUMNS, frame
@@ -35,6 +35,7 @@ __all__ = [
     "header",
     "layout",
     "process",
+    "records_of",
     "request",
     "struct_layout",
     "tables",
@@ -44,7 +45,12 @@ START_NS = 1_000_000_000_000
 """CLOCK_MONOTONIC instant at which built recordings start."""
 
 _REALTIME_NS = 1_790_000_000_000_000_000
-_STREAMS = {"tcp": (1, "tcp_event"), "tcp_io": (2, "tcp_io_event"), "process": (3, "process_event")}
+_STREAMS = {
+    "tcp": (1, "tcp_event"),
+    "tcp_io": (2, "tcp_io_event"),
+    "process": (3, "process_event"),
+    "tls_record": (4, "tls_record_event"),
+}
 _SIZES = {"__u8": 1, "__u16": 2, "__u32": 4, "__u64": 8, "__s32": 4, "char": 1}
 _TYPEDEF = re.compile(r"typedef (\w+) (nd_\w+);")
 _MEMBER = re.compile(r"(\w+) (\w+)(?:\[(\d+)\])?;")
@@ -85,12 +91,20 @@ def _kind(type_: str, types: Mapping[str, str], count: str) -> FieldKind:
 
 
 def layout(stream: str) -> StreamLayout:
-    """Return the layout of `tcp`, `tcp_io` or `process` as a recording tells it."""
+    """Return the layout of a stream, `tcp`, `tcp_io`, `process` or `tls_record`, as a recording tells it."""
     number, name = _STREAMS[stream]
     return struct_layout(name).in_ring(stream=number, name=stream)
 
 
 # --- recordings ---------------------------------------------------------------------------------------------------
+
+
+def records_of(recording: Recording, stream: str) -> Records:
+    """Return the records of a stream that the recording has; KeyError when it has not."""
+    records = recording.records(stream)
+    if records is None:
+        raise KeyError(stream)
+    return records
 
 
 def header(**members: Any) -> dict[str, Any]:
@@ -165,6 +179,14 @@ class RecordingBuilder:
             "max_lag": 10 if receive else 0, "tgid": pid, "tid": tid,
         }  # fmt: skip
         return self.record("tcp_io", **(event | members))
+
+    def wire(
+        self, cookie: int, direction: str, at: float, kind: int, length: int = 0, first: int = 0
+    ) -> RecordingBuilder:
+        """Add the header of a TLS record: its content type, the length of its fragment, the fragment's first byte."""
+        side = {"send": 1, "receive": 2}[direction]
+        members = {"cookie": cookie, "time": _ns(at), "direction": side, "type": kind, "length": length, "first": first}
+        return self.record("tls_record", **members)
 
     def to_bytes(self, *, end: str | None = "command ended", end_at: float = 10_000) -> bytes:
         """Return the recording; `end` None leaves out the last block, as a crash would."""

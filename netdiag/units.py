@@ -54,15 +54,13 @@ def format_ms(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return UNKNOWN
     size = abs(value)
-    if size == 0:
-        return "0 ms"
-    if size < 0.0995:
+    if 0 < size < 0.0995:
         return f"{value * 1e3:.3g} µs"
-    if size < 9.95:
-        return f"{value:.1f} ms"
-    if size < 999.5:
-        return f"{value:.0f} ms"
-    return _format_seconds(value / 1e3)
+    if size >= 999.5:
+        return _format_seconds(value / 1e3)
+    if size < 0.995:
+        return f"{value:.2g} ms"
+    return f"{value:.1f} ms" if size < 9.95 else f"{value:.0f} ms"
 
 
 def _format_seconds(value: float) -> str:

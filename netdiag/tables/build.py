@@ -11,11 +11,13 @@ import pandas as pd
 from netdiag.recording.reader import Recording
 from netdiag.tables.bursts import bursts, retransmits
 from netdiag.tables.closing import mark_close_notify, settle
+from netdiag.tables.codes import WireClass
 from netdiag.tables.columns import Columns
 from netdiag.tables.connections import connections, listeners, sockets
 from netdiag.tables.encryption import encrypted
 from netdiag.tables.model import Loss, Tables
 from netdiag.tables.processes import processes
+from netdiag.tables.records import Wire, records, wire
 from netdiag.tables.requests import from_exchanges, plain_exchanges
 from netdiag.tables.schema import empty
 from netdiag.tables.turns import turns
@@ -30,15 +32,18 @@ def build(recording: Recording) -> Tables:
     """Join what was recorded; InputUnreadable when its layouts are not those of netdiag."""
     tables: dict[str, pd.DataFrame] = {}
     losses = _losses(recording)
-    tcp, io = _columns(recording, "tcp"), _columns(recording, "tcp_io")
+    tcp, io, headers = (_columns(recording, stream) for stream in ("tcp", "tcp_io", "tls_record"))
     if tcp is not None:
         found = sockets(tcp)
         lossy = any(loss.lost for loss in losses)
         tables["listeners"] = listeners(tcp)
         tables["connections"] = connections(found, hz=_hz(recording), lossy=lossy)
+        seen = Wire(len(found.cookies))
         if io is not None:
             tables["bursts"], tables["retransmits"] = bursts(io, found), retransmits(io, found)
-    _join(tables, whole=io is not None)
+        if headers is not None:
+            tables["records"], seen = records(headers, found), wire(headers, found)
+        _join(tables, seen, whole=io is not None)
     process = _columns(recording, "process")
     tables["processes"] = processes(process, recording.facts_of("process"), recording.start_ns)
     return Tables(
@@ -49,18 +54,19 @@ def build(recording: Recording) -> Tables:
     )
 
 
-def _join(tables: dict[str, pd.DataFrame], *, whole: bool) -> None:
+def _join(tables: dict[str, pd.DataFrame], seen: Wire, *, whole: bool) -> None:
     """Add what only connections and bursts together can tell; without bursts all of it stays unknown."""
-    ends = tables.setdefault("connections", empty("connections"))
+    ends = tables["connections"]
     calls = tables.setdefault("bursts", empty("bursts"))
     calls["close_notify"] = mark_close_notify(ends, calls)
     ends = settle(ends, calls)
     found = turns(ends, calls)
     if whole:
-        ends["encrypted"] = encrypted(ends, calls, found)
+        ends["encrypted"] = encrypted(ends, calls, found, seen)
         ends["turns"] = _count(found[found["answered"].to_numpy()], len(ends))
-    requests = from_exchanges(ends, plain_exchanges(ends, found), source="sockets")
-    plain = (ends["encrypted"] == False).to_numpy()  # noqa: E712 - None is neither
+    # HTTP/2 has many requests in flight: its turns are none.
+    plain = (ends["encrypted"] == False).to_numpy() & (seen.speaks != WireClass.HTTP2)  # noqa: E712 - None is neither
+    requests = from_exchanges(ends, plain_exchanges(found, plain), source="sockets")
     ends["requests"] = np.where(plain, _count(requests, len(ends)), np.nan)
     tables |= {"connections": ends, "bursts": calls, "turns": found, "requests": requests}
 

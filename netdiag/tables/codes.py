@@ -15,11 +15,13 @@ __all__ = [
     "Direction",
     "IoFlags",
     "ProcessKind",
+    "RecordType",
     "Role",
     "Side",
     "TcpFlags",
     "TcpKind",
     "TcpState",
+    "WireClass",
 ]
 
 
@@ -91,6 +93,27 @@ class ProcessKind(IntEnum):
     FORK = 2
     EXEC = 3
     EXIT = 4
+
+
+class WireClass(IntEnum):
+    """What the first bytes of a connection look like."""
+
+    TLS = 1
+    HTTP1 = 2
+    HTTP2 = 3
+    CONNECT = 4
+    OTHER = 5
+
+
+class RecordType(IntEnum):
+    """Type of a TLS record, and two that are none."""
+
+    CLASS = 0
+    GAP = 1
+    CHANGE_CIPHER_SPEC = 20
+    ALERT = 21
+    HANDSHAKE = 22
+    APPLICATION_DATA = 23
 
 
 class TcpState(IntEnum):

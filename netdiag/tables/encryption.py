@@ -11,14 +11,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from netdiag.tables.codes import WireClass
 from netdiag.tables.columns import Objects
+from netdiag.tables.records import Wire
 from netdiag.tables.turns import numbers_within
 
 __all__ = ["encrypted"]
 
 _TLS_PORTS = (443, 465, 563, 636, 853, 989, 990, 992, 993, 994, 995, 5061, 6443, 8443)
+_PLAIN = (WireClass.HTTP1, WireClass.HTTP2, WireClass.CONNECT)
 _RECORD_HEADER = 5
-_MIN_HELLO = 100
+_MIN_HELLO, _MAX_HELLO = 100, 8192
 _ALERTS = (7, *(5 + 2 + extra for extra in (16, 17, 24)))
 """An alert in the clear, and encrypted by the usual ciphers."""
 
@@ -47,8 +50,8 @@ _SMALLER = 0.75
 Bools = NDArray[np.bool_]
 
 
-def encrypted(connections: pd.DataFrame, bursts: pd.DataFrame, turns: pd.DataFrame) -> Objects:
-    """Return True, False or None for each connection."""
+def encrypted(connections: pd.DataFrame, bursts: pd.DataFrame, turns: pd.DataFrame, seen: Wire) -> Objects:
+    """Return True, False or None for each connection; what was seen on the wire needs no signs."""
     rows = len(connections)
     signs = _by_port(connections) | _reads_headers(bursts, rows) | _finishes(turns, rows)
     signs |= _peer_signs(connections, signs)
@@ -56,6 +59,8 @@ def encrypted(connections: pd.DataFrame, bursts: pd.DataFrame, turns: pd.DataFra
     result = np.full(rows, None, object)
     result[signs] = True
     result[plain & ~_peer_signs(connections, signs)] = False
+    result[np.isin(seen.speaks, _PLAIN)] = False
+    result[seen.speaks == WireClass.TLS] = True
     return result
 
 
@@ -88,8 +93,9 @@ def _finishes(turns: pd.DataFrame, rows: int) -> Bools:
 def _is_finish(before: pd.DataFrame, turn: pd.DataFrame) -> Bools:
     hello, flight = before["first_call_bytes"].to_numpy(), turn["first_call_bytes"].to_numpy()
     small = np.isin(flight, _SMALL_FLIGHTS)
-    large = np.isin(flight, _LARGE_FLIGHTS) & (turn["received_bytes"].to_numpy() <= _MAX_TICKET_FLIGHT)
-    found: Bools = (hello >= _MIN_HELLO) & (flight <= _SMALLER * hello) & (small | large)
+    answer = turn["received_bytes"].to_numpy()
+    large = np.isin(flight, _LARGE_FLIGHTS) & (answer >= min(_FINISHED_12)) & (answer <= _MAX_TICKET_FLIGHT)
+    found: Bools = (hello >= _MIN_HELLO) & (hello <= _MAX_HELLO) & (flight <= _SMALLER * hello) & (small | large)
     return found
 
 

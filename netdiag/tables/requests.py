@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from netdiag.tables.columns import Floats
 from netdiag.tables.schema import frame
@@ -31,9 +32,8 @@ _MAX_SETUP_NS = 1_000_000_000
 _PARTS = ("connect_ms", "client_setup_ms", "tls_ms", "queue_ms", "send_ms", "wait_ms", "receive_ms", "reader_lag_ms")
 
 
-def plain_exchanges(connections: pd.DataFrame, turns: pd.DataFrame) -> pd.DataFrame:
-    """Return the turns of plain connections, a `100 Continue` joined with the turn that follows."""
-    plain = (connections["encrypted"] == False).to_numpy()  # noqa: E712 - None is neither
+def plain_exchanges(turns: pd.DataFrame, plain: NDArray[np.bool_]) -> pd.DataFrame:
+    """Return the turns of the connections that are `plain`, a `100 Continue` joined with the turn that follows."""
     chosen = turns[plain[turns["connection"].to_numpy()]]
     row = chosen["connection"].to_numpy()
     more = np.zeros(len(chosen), bool)

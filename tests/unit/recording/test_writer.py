@@ -7,12 +7,13 @@ import errno
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from netdiag.recording import reader, writer
 from netdiag.recording.writer import RecordingWriter
-from netdiag.testing import START_NS, header, layout
+from netdiag.testing import START_NS, header, layout, records_of
 
 TCP = layout("tcp")
 
@@ -40,7 +41,7 @@ def test_what_is_written_is_read(fd):
     made.end("ctrl-c", START_NS + 1)
     recording = reader.read(content(fd))
     assert made.size == os.fstat(fd).st_size
-    assert recording.records("tcp")["tgid"].tolist() == [0x01010101, 0x01010101, 0x02020202]
+    assert records_of(recording, "tcp")["tgid"].tolist() == [0x01010101, 0x01010101, 0x02020202]
     assert recording.facts == [{"kind": "clock", "monotonic_ns": 5}]
     assert recording.end == {"exit_reason": "ctrl-c", "at_ns": START_NS + 1}
 
@@ -50,7 +51,7 @@ def test_many_pieces_and_empty_ones_make_no_difference(fd):
     made.layout(1, TCP)
     made.records(1, [b"", *[record()] * 1500, b""])
     made.records(1, [])
-    assert len(reader.read(content(fd)).records("tcp")) == 1500
+    assert len(records_of(reader.read(content(fd)), "tcp")) == 1500
 
 
 def test_a_run_longer_than_a_block_becomes_two(fd, monkeypatch):
@@ -78,7 +79,7 @@ def test_short_writes_are_continued(fd, monkeypatch):
     made = RecordingWriter(fd, header())
     made.layout(1, TCP)
     made.records(1, [record(value=3)])
-    assert reader.read(content(fd)).records("tcp")["tid"].tolist() == [0x03030303]
+    assert records_of(reader.read(content(fd)), "tcp")["tid"].tolist() == [0x03030303]
 
 
 def test_a_full_disk_is_an_error_and_the_file_stays_readable(fd, monkeypatch):
@@ -101,13 +102,13 @@ def test_a_full_disk_is_an_error_and_the_file_stays_readable(fd, monkeypatch):
     monkeypatch.setattr(os, "pwritev", real)
     made.end("disk full", START_NS)
     recording = reader.read(content(fd))
-    assert (len(recording.records("tcp")), recording.truncated_at) == (1, None)
-    assert recording.end["exit_reason"] == "disk full"
+    assert (len(records_of(recording, "tcp")), recording.truncated_at) == (1, None)
+    assert recording.end == {"exit_reason": "disk full", "at_ns": START_NS}
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_the_error_of_a_full_disk_is_not_hidden_by_the_clean_up():
-    with open("/dev/full", "r+b", buffering=0) as full, pytest.raises(OSError, match="No space"):
+    with Path("/dev/full").open("r+b", buffering=0) as full, pytest.raises(OSError, match="No space"):
         RecordingWriter(full.fileno(), header())
 
 

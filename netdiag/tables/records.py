@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TLS record headers joined to their connections, and what the first bytes of a connection speak. Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from netdiag.tables.codes import Direction, RecordType
+from netdiag.tables.columns import Columns, Ints
+from netdiag.tables.connections import Sockets
+from netdiag.tables.schema import frame, objects
+
+__all__ = ["Wire", "records", "wire"]
+
+_DIRECTIONS = objects([None, "send", "receive"])
+
+
+class Wire:
+    """What the packets of each connection showed, one element a connection."""
+
+    def __init__(self, rows: int) -> None:
+        """Start with nothing seen on any of `rows` connections."""
+        self.speaks: Ints = np.zeros(rows, np.int64)
+        """A `WireClass`; 0 where nothing was seen."""
+        self.gaps: NDArray[np.bool_] = np.zeros(rows, bool)
+        """Whether records are missing: what was counted is a lower bound."""
+
+
+def wire(events: Columns, found: Sockets) -> Wire:
+    """Return what each connection speaks; where that changed (a proxy's CONNECT, then TLS), the last."""
+    seen = Wire(len(found.cookies))
+    rows, kind = found.rows_of(events.integers("cookie")), events.integers("type")
+    at = events.instant("time")
+    said = np.flatnonzero((rows >= 0) & (kind == RecordType.CLASS))
+    said = said[np.argsort(at[said], kind="stable")]
+    seen.speaks[rows[said]] = events.integers("first")[said]
+    seen.gaps[rows[(rows >= 0) & (kind == RecordType.GAP)]] = True
+    return seen
+
+
+def records(events: Columns, found: Sockets) -> pd.DataFrame:
+    """Return the record headers by connection and time."""
+    rows, kind, direction = (
+        found.rows_of(events.integers("cookie")), events.integers("type"), events.integers("direction"),
+    )  # fmt: skip
+    at = events.instant("time")
+    known = (direction == Direction.SEND) | (direction == Direction.RECEIVE)
+    index = np.flatnonzero((rows >= 0) & known & (kind >= RecordType.CHANGE_CIPHER_SPEC))
+    index = index[np.lexsort((events.integers("offset")[index], at[index], rows[index]))]
+    columns = {
+        "connection": rows[index],
+        "at_ns": at[index],
+        "direction": _DIRECTIONS[direction[index]],
+        "type": kind[index],
+        "length": events.integers("length")[index],
+        "first": events.integers("first")[index],
+    }
+    return frame("records", len(index), columns)
