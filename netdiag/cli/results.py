@@ -67,7 +67,7 @@ def write(named: Sequence[tuple[str | None, Mapping[str, Any]]], output: Output,
 
 def reserve(file: Path | None) -> int | None:
     """Open what root will not be able to write without its capabilities: a file in another user's folder."""
-    if file is None or os.geteuid() != 0 or "SUDO_UID" in os.environ:
+    if file is None or os.geteuid() != 0 or "SUDO_UID" in os.environ or (file.exists() and not file.is_file()):
         return None
     folder = file.resolve().parent.stat()
     if folder.st_uid == 0 and folder.st_mode & 0o300 == 0o300:

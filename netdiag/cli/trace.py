@@ -145,8 +145,6 @@ def exit_status(result: TraceResult, gated: int) -> int:
 
 def farewell(request: TraceRequest, result: TraceResult) -> str:
     """Return the last line on stderr: who ended the trace and why."""
-    from netdiag.render.words import seconds
-
     why = {
         "command-exited": f"the command ended{_status(result.command_status)}",
         "duration": f"--duration of {request.duration_s or 0:g} s was over",
@@ -157,7 +155,7 @@ def farewell(request: TraceRequest, result: TraceResult) -> str:
     if result.recording is None and result.command_status in _NEVER_RAN:
         return _NEVER_RAN[result.command_status]
     reason = why.get(str(result.exit_reason), str(result.exit_reason))
-    return f"ended after {seconds(result.duration_s * 1000)}: {reason}"
+    return f"ended: {reason}"
 
 
 _NEVER_RAN = {126: "nothing was traced: the command cannot be executed", 127: "nothing was traced: no such command"}

@@ -3,8 +3,8 @@
 
 What is elevated must be code that only root can change. A checkout or a virtual environment is not, so the recorder's
 modules, kernel programs and probe descriptions are copied to /usr/local/lib/netdiag/DIGEST, where DIGEST is that of
-their content: a copy serves exactly the code that it was made from. `python -I -m netdiag.recorder.install` makes one. Standard library
-only.
+their content: a copy serves exactly the code that it was made from. `python -I -m netdiag.recorder.install` makes one.
+Standard library only.
 """
 
 from __future__ import annotations

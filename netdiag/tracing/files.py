@@ -70,13 +70,23 @@ class RecordingFile:
         """Return how many bytes were recorded."""
         return os.fstat(self.fd).st_size
 
+    @property
+    def readable(self) -> Path:
+        """Return under which name this process can read it.
+
+        Root without capabilities cannot enter other users' closed folders: there the open descriptor is the way, and it
+        stays open.
+        """
+        return self.path if os.access(self.path, os.R_OK) else Path(f"/proc/self/fd/{self.fd}")
+
     def finish(self) -> None:
         """Close the file, see that it is kept as `last`, and delete what is too old."""
-        os.close(self.fd)
+        if self.readable is self.path:
+            os.close(self.fd)
         if self._kept is not None and not self._kept.exists():
             with contextlib.suppress(OSError):  # a full disk must not cost the results
-                if self.path.stat().st_size <= state.MAX_BYTES:
-                    _copy(self.path, self._kept)
+                if self.readable.stat().st_size <= state.MAX_BYTES:
+                    _copy(self.readable, self._kept)
         if not self.temporary:
             state.prune()
 

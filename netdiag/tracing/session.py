@@ -57,11 +57,12 @@ def trace(
                 recording=None, exit_reason=ExitReason.INTERRUPTED, command_status=None, duration_s=0.0, coverage=None
             )
         except NetdiagError as error:
-            privilege.drop(user)
             if command is None or request.if_unavailable is IfUnavailable.FAIL:
                 raise
             notify(f"not traced: {error.message}")
             attached = None
+        finally:
+            privilege.drop(user)  # whatever happened on the way
         return Watch(request, attached, command, signals, pids, on_progress or _ignore, notify).run()
 
 
@@ -142,13 +143,13 @@ def _compare(
 ) -> None:
     """Warn where CMD means one program to root and another to the user who called sudo."""
     roots = locate(name, os.environ.get("PATH", os.defpath)).path
-    if before is None:
-        if "/" not in name:
-            notify(f"{name} is {found.path} by root's search path: that of {user.name or user.uid} cannot be seen")
+    who = user.name or str(user.uid)
+    if before is None:  # sudo gave a shell, say, or replaced itself
+        if not as_root:
+            notify(f"{name} is {found.path} and runs as {who}, who called sudo (--as-root keeps root)")
         return
     theirs = locate(name, search_path(before)).path
     if theirs != roots:
-        who = user.name or str(user.uid)
         runs, other, whose = (roots, theirs, who) if as_root else (theirs, roots, "root")
         notify(f"{name} runs {runs}; for {whose} it would be {other or 'not found'}")
 

@@ -76,7 +76,7 @@ class Watch:
         status = self._command.status() if self._command else None
         reason = self._stopped(ended, status)
         return TraceResult(
-            recording=self._attached.file.path if self._attached else None,
+            recording=self._attached.file.readable if self._attached else None,
             exit_reason=reason,
             command_status=status,
             duration_s=duration_s,
@@ -155,7 +155,7 @@ class Watch:
             Progress(
                 state=state,
                 elapsed_s=time.monotonic() - self._began,
-                recording=self._attached.file.path,
+                recording=self._attached.file.readable,
                 recorded_bytes=self._attached.file.size,
                 command_pid=self._command.pid if self._command else None,
             )

@@ -73,12 +73,12 @@ def test_the_same_program_for_both_needs_no_word(tmp_path, monkeypatch):
     assert told == []
 
 
-def test_where_the_users_path_cannot_be_seen_a_bare_name_is_told(tmp_path):
+def test_where_sudo_cannot_be_seen_the_user_is_told_who_runs_what(tmp_path):
     path = program(tmp_path / "bin")
     told: list[str] = []
     session._compare("tool", locate(path, ""), ALICE, None, told.append, as_root=False)
-    session._compare(path, locate(path, ""), ALICE, None, told.append, as_root=False)
-    assert told == [f"tool is {path} by root's search path: that of alice cannot be seen"]
+    session._compare("tool", locate(path, ""), ALICE, None, told.append, as_root=True)
+    assert told == [f"tool is {path} and runs as alice, who called sudo (--as-root keeps root)"]
 
 
 def test_a_wrong_target_ends_it_before_anything_is_started():
