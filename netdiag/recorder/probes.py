@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,12 +11,12 @@ from typing import Any
 from netdiag.ebpf.handover import Job, Loaded, load
 from netdiag.ebpf.ring import Ring
 from netdiag.ebpf.syscall import Variables, in_netns, program_cost, walk
+from netdiag.recorder.namespaces import Namespaces
 from netdiag.recording.format import StreamLayout
 
 __all__ = ["ProbeSet"]
 
 _SEED, _TICK, _FINAL = 1, 2, 3
-_MAX_NETNS = 128
 _KNOWN_HZ = (100, 250, 300, 1000)
 
 
@@ -41,7 +40,7 @@ class ProbeSet:
         self._rings: list[tuple[Stream, Ring]] = []
         self._walks: dict[str, int] = {}
         self._first_look: tuple[int, int] | None = None
-        self._namespaces: list[str] = []
+        self._namespaces = Namespaces()
 
     def load(self) -> None:
         """Load and attach all objects; the one of a probe that can't load leaves the others be, unless it is the last.
@@ -72,8 +71,12 @@ class ProbeSet:
 
     def seed(self) -> None:
         """Find the sockets that exist already, in every network namespace that the targets live in."""
-        self._namespaces = _namespaces(self._pids())
+        self._namespaces.note_all(self._pids())
         self._look(_SEED)
+
+    def meet(self, pid: int) -> None:
+        """Look from now on at the network namespace that a new process lives in, too."""
+        self._namespaces.note(pid)
 
     def tick(self) -> None:
         """Flush what waits in the storage of idle sockets."""
@@ -81,8 +84,7 @@ class ProbeSet:
 
     def final_look(self) -> None:
         """Write a last record of every socket that lives."""
-        known = set(self._namespaces)
-        self._namespaces += [path for path in _namespaces(self._pids()) if path not in known]
+        self._namespaces.note_all(self._pids())
         self._look(_FINAL)
 
     def _look(self, mode: int) -> None:
@@ -94,7 +96,7 @@ class ProbeSet:
         if mode != _TICK and "holders" in self._walks:
             self._find_holders(tcp)
         walk(self._walks["look"])
-        for path in self._namespaces[:_MAX_NETNS]:
+        for path in self._namespaces.paths():
             with in_netns(path) as entered:
                 if entered:
                     walk(self._walks["look"])
@@ -170,19 +172,3 @@ def prepare(names: list[str], target: Mapping[str, Any], options: Mapping[str, A
 
 def _unique(values: Iterable[str]) -> Iterator[str]:
     return iter(dict.fromkeys(values))
-
-
-def _namespaces(pids: Iterable[int]) -> list[str]:
-    """Return one path per network namespace but the own one, of the given processes or of all."""
-    seen = {os.stat("/proc/self/ns/net").st_ino}
-    paths = []
-    for pid in pids or (int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
-        path = f"/proc/{pid}/ns/net"
-        try:
-            inode = os.stat(path).st_ino
-        except OSError:  # gone, or not ours to look at
-            continue
-        if inode not in seen:
-            seen.add(inode)
-            paths.append(path)
-    return paths

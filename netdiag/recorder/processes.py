@@ -28,15 +28,21 @@ class ProcessFacts:
         self._writer = writer
         self._keep_argv = keep_argv
 
-    def meet(self, layout: StreamLayout, runs: Iterable[memoryview]) -> None:
-        """Look at the processes of new records: those with a first socket, and those that just ran a program."""
+    def meet(self, layout: StreamLayout, runs: Iterable[memoryview]) -> list[int]:
+        """Look at the processes of new records: those with a first socket, and those that just ran a program.
+
+        Returns their numbers.
+        """
         places = {field.name: layout.offset + field.offset for field in layout.fields}
         tgid, kind = places["tgid"], places["kind"]
         data = b"".join(runs)
+        met = []
         for at in range(0, len(data), layout.stride):
             (pid,) = struct.unpack_from("=I", data, at + tgid)
             if data[at + kind] in (_SEEN, _EXEC) and pid:
                 self.look_at(pid)
+                met.append(pid)
+        return met
 
     def look_at(self, pid: int) -> None:
         """Write what /proc says of a process; nothing when it is gone."""

@@ -101,7 +101,8 @@ class Session:
                     break
                 self._writer.records(stream.number, runs)
                 if stream.name == "process":
-                    self._processes.meet(stream.layout, runs)
+                    for pid in self._processes.meet(stream.layout, runs):
+                        self._probes.meet(pid)
                 ring.release(count)
 
     def _tick(self) -> None:
