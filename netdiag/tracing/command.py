@@ -13,7 +13,6 @@ import os
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn
 
 from netdiag.privilege import User, become
@@ -39,18 +38,17 @@ class Located:
 
 
 def locate(name: str, search_path: str) -> Located:
-    """Return which file would be executed for `name`; a name with a slash is a path."""
-    folders = [""] if "/" in name else search_path.split(":")
-    found = False
-    for folder in folders if name else ():
-        path = os.path.join(folder or ("" if "/" in name else "."), name)  # noqa: PTH118 - `.` and `` are kept as they are
-        if Path(path).is_file():
-            found = True
-            if os.access(path, os.X_OK):
-                return Located(path=path, status=0)
-        elif "/" in name and Path(path).exists():
-            found = True
-    return Located(path=None, status=NOT_EXECUTABLE if found else NOT_FOUND)
+    """Return which file would be executed for `name`; a name with a slash is a path. Closed folders are passed over."""
+    if "/" in name:
+        candidates = [name]
+    else:
+        candidates = [f"{folder or '.'}/{name}" for folder in search_path.split(":")] if name else []
+    existing = [path for path in candidates if os.path.exists(path)]  # noqa: PTH110 - pathlib raises at closed folders
+    files = [path for path in existing if not os.path.isdir(path)]  # noqa: PTH112
+    for path in files:
+        if os.access(path, os.X_OK):
+            return Located(path=path, status=0)
+    return Located(path=None, status=NOT_EXECUTABLE if files or ("/" in name and existing) else NOT_FOUND)
 
 
 class Command:

@@ -94,6 +94,7 @@ def place() -> Iterator[Place]:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, code / name)
     made = Place(code, home, entry.pw_uid, entry.pw_gid, Path("/etc/sudoers.d/netdiag-front-t"))
+    (folder / "closed").mkdir(mode=0o700)
     with (code / "netdiag/errors.py").open("a") as file:
         file.write(f"# {folder.name}\n")  # no copy that is installed on this machine has this digest
     made.give_to(0)
@@ -113,7 +114,11 @@ def as_user(place: Place, arguments: list[str], **popen: Any) -> subprocess.Comp
         group=place.gid,
         extra_groups=os.getgrouplist(USER, place.gid),
         cwd=place.home,
-        env={"PATH": f"{place.home}/bin:/usr/bin:/bin", "HOME": str(place.home), "LANG": "C.UTF-8"}
+        env={
+            "PATH": f"{place.home}/bin:{place.home.parent}/closed:/usr/bin:/bin",
+            "HOME": str(place.home),
+            "LANG": "C.UTF-8",
+        }
         | popen.pop("env", {}),
         text=True,
         capture_output=True,
