@@ -52,12 +52,12 @@ def files() -> tuple[Path, ...]:
 
 
 def code() -> list[Path]:
-    """Return the files that are read as code: by their suffix, or as programs and makefiles without one."""
-    return [
-        path
-        for path in files()
-        if path.suffix in CODE or path.name == "Makefile" or (not path.suffix and os.access(path, os.X_OK))
-    ]
+    """Return the files that are read as code: by their suffix, or as scripts and makefiles without one."""
+    return [path for path in files() if path.suffix in CODE or path.name == "Makefile" or is_script(path)]
+
+
+def is_script(path: Path) -> bool:
+    return not path.suffix and os.access(path, os.X_OK) and path.read_bytes()[:2] == b"#!"
 
 
 def short(path: Path) -> str:
