@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,9 +90,17 @@ def _rooted_code(here: Path, rights: privilege.Rights) -> Path:
         return copy
     raise NotPermitted(
         f"{rights.explain()}, and netdiag elevates only code that belongs to root: {reason}",
-        hint="install root's copy of the recorder, once: sudo netdiag doctor --install-recorder"
-        "; or run all of netdiag as root, your own decision: sudo netdiag trace …",
+        hint=f"install root's copy of the recorder, once: sudo {_called()} doctor --install-recorder"
+        f"; or run all of netdiag as root, your own decision: sudo {_called()} trace …",
     )
+
+
+def _called() -> str:
+    """Return how sudo would find the running command: by its path where that is not one that sudo searches."""
+    path = Path(sys.argv[0])
+    if path.name != "netdiag" or str(path.parent) in ("/usr/local/bin", "/usr/bin", "/bin"):
+        return "netdiag"
+    return shlex.quote(str(path.absolute()))
 
 
 def _program(interpreter: Path, code: Path) -> tuple[str, ...]:

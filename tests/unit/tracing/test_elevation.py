@@ -59,6 +59,15 @@ def test_without_a_copy_both_ways_are_told(world):
     assert "sudo netdiag trace" in raised.value.hint
 
 
+@pytest.mark.parametrize(
+    ("argv", "word"),
+    [("/home/a/.venv/bin/netdiag", "/home/a/.venv/bin/netdiag"), ("/usr/bin/netdiag", "netdiag"), ("x.py", "netdiag")],
+)
+def test_the_advice_names_the_command_as_sudo_finds_it(monkeypatch, argv, word):
+    monkeypatch.setattr(sys, "argv", [argv, "trace"])
+    assert elevation._called() == word
+
+
 def test_who_has_the_capabilities_needs_no_sudo(world):
     world.setattr(privilege, "discover", lambda: Rights(uid=1000, missing=(), in_user_namespace=False))
     found = plan(under_sudo=False)
