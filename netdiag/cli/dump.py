@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from netdiag.recording.reader import Recording
 
 __all__ = ["command"]
+
+_AT_ONCE = 1000
+"""Records that are written together: a call for each would take most of the time."""
 
 
 @click.command("dump", short_help="Print the raw records of a recording.")
@@ -34,8 +38,9 @@ def command(recording: str, streams: tuple[str, ...], limit: int | None, format_
     found, _ = open_input(recording)
     chosen = _streams(found, streams)
     line = _text_line if format_ == "table" else _json_line
-    for block, values in _blocks(found, chosen, limit):
-        write_text(line(block, values), None, sys.stdout)
+    lines = (line(block, values) for block, values in _blocks(found, chosen, limit))
+    while text := "".join(islice(lines, _AT_ONCE)):
+        write_text(text, None, sys.stdout)
 
 
 def _streams(recording: Recording, names: tuple[str, ...]) -> tuple[str, ...]:

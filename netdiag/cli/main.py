@@ -7,7 +7,6 @@ pandas nor a template engine (together 0.5 s).
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -69,9 +68,14 @@ def _no_command(name: str) -> str:
     return f"no command {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
 
 
-@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.command(
+    cls=_Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+)
 @click.version_option(__version__, "--version", "-V", message="netdiag %(version)s")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> int:
     """Say which millisecond of an HTTPS or LLM API call went where, why, and what to change.
 
     \b
@@ -79,6 +83,10 @@ def cli() -> None:
     netdiag trace --pid 4711            trace one that runs
     netdiag report last -o slow.html    the last trace as a page
     """  # noqa: D301 - click reads the control character
+    if context.invoked_subcommand is not None:
+        return 0
+    _say(context.get_help())
+    return 2
 
 
 def run(args: Sequence[str]) -> int:
@@ -94,7 +102,9 @@ def run(args: Sequence[str]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # whoever read our output has gone; nothing may be written to it at exit either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from netdiag.cli.results import silence
+
+        silence(sys.stdout)
         return _BROKEN_PIPE
     return status if isinstance(status, int) else 0
 

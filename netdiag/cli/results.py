@@ -14,9 +14,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from netdiag.cli.options import Output, wants_color
-from netdiag.errors import InputUnreadable, UsageError
+from netdiag.errors import InputUnreadable, NetdiagError, UsageError
 
-__all__ = ["FAILED", "Examined", "examine", "gate", "open_input", "refuse_capture", "say", "write", "write_text"]
+__all__ = [
+    "FAILED",
+    "Examined",
+    "examine",
+    "gate",
+    "open_input",
+    "refuse_capture",
+    "say",
+    "silence",
+    "write",
+    "write_text",
+]
 
 if TYPE_CHECKING:
     from netdiag.recording.reader import Recording
@@ -75,16 +86,10 @@ def reserve(file: Path | None) -> int | None:
     return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
 
-def write_text(text: str, file: Path | None, fallback: TextIO, reserved: int | None = None) -> None:
+def write_text(text: str, file: Path | None, fallback: TextIO | None, reserved: int | None = None) -> None:
     """Write to a file, which is whole or not there at all, or to a stream; to `reserved` in place of the file."""
     if file is None:
-        data = text.encode("utf-8")
-        if hasattr(fallback, "buffer"):
-            fallback.flush()
-            fallback.buffer.write(data)  # bytes: a locale that is not UTF-8 must not change what is said
-        else:
-            fallback.write(text)
-        fallback.flush()
+        _to_stream(text, fallback)
         return
     try:
         if reserved is not None:
@@ -95,6 +100,29 @@ def write_text(text: str, file: Path | None, fallback: TextIO, reserved: int | N
         _replace(file, text.encode("utf-8"))
     except OSError as error:
         raise UsageError(f"-o {file}: {error.strerror}") from error
+
+
+def _to_stream(text: str, stream: TextIO | None) -> None:
+    if stream is None:  # Python's word for a descriptor that was closed before it started
+        raise NetdiagError("the results have nowhere to go: the output is closed", hint="-o FILE writes them to a file")
+    try:
+        if hasattr(stream, "buffer"):
+            stream.flush()
+            stream.buffer.write(text.encode("utf-8"))  # bytes: a locale that is not UTF-8 must not change what is said
+        else:
+            stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        silence(stream)
+        raise NetdiagError(f"the results cannot be written: {error.strerror}") from error
+
+
+def silence(stream: TextIO) -> None:
+    """Let the stream lead nowhere: what is still in its buffer would fail again when the process ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _replace(file: Path, data: bytes) -> None:

@@ -17,6 +17,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 class _Number(click.IntRange):
     """A whole number whose range is told when it is left, not in the help."""
 
+    name = "whole number"
+
     def _describe_range(self) -> str:
         return ""
 

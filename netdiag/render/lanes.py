@@ -141,7 +141,7 @@ def _lane(row: Mapping[str, Any], number: int, scale: _Scale, phases: Sequence[t
     bars += [scale.bar(kind, first, last, f"{kind} {format_ms(last - first)}") for kind, first, last in phases]
     return Lane(
         id=row["id"],
-        label=f"{row['comm'] or UNKNOWN} → {words.endpoint(row['remote'])}",
+        label=f"{row['comm'] or UNKNOWN} {'←' if row['role'] == 'server' else '→'} {words.endpoint(row['remote'])}",
         y=HEAD_PX + LANE_PX * number,
         bars=tuple(bars),
         mark=_mark(row),

@@ -82,6 +82,7 @@ def test_version(capsys):
         (["trace", "--nonsense"], "No such option"),
         (["analyze"], "Missing argument"),
         (["trace", "--port", "99999"], "99999"),
+        (["trace", "--pid", "abc"], "not a valid whole number"),
         (["--nonsense"], "No such option"),
     ],
 )
@@ -142,3 +143,10 @@ def test_the_reference_names_every_command_and_option(root, name):
     shared = {"trace", "analyze", "report"}
     options = [option for parameter in command.params for option in parameter.opts if option.startswith("--")]
     assert [option for option in options if name in shared and option not in text] == []
+
+
+def test_without_a_command_the_help_is_shown_and_the_call_was_wrong(capsys):
+    called = call(capsys)
+    assert called.status == 2
+    assert called.out == ""
+    assert "Commands:" in called.err

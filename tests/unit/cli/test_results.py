@@ -4,6 +4,8 @@ from __future__ import annotations
 import io
 import os
 import stat
+import subprocess
+import sys
 from datetime import date
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from netdiag.cli import results
 from netdiag.cli.options import Output
 from netdiag.errors import InputUnreadable, UsageError
 from tests.fakes import documents
-from tests.fakes.commands import builder
+from tests.fakes.commands import builder, recording_file
 
 DOCUMENT = documents.document()
 
@@ -120,3 +122,12 @@ def test_several_documents_in_one_stream():
     lines = out.getvalue().splitlines()
     assert len(lines) % 2 == 0
     assert "" not in lines
+
+
+@pytest.mark.parametrize("target", [">/dev/full", ">&-"])
+def test_results_that_cannot_be_written_are_told(tmp_path, target):
+    command = f"{sys.executable} -m netdiag analyze {recording_file(tmp_path)} {target}"
+    done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("netdiag: error: the results")

@@ -65,7 +65,7 @@ def test_with_a_command_stdout_stays_the_commands(capsys):
     called = call(capsys, "trace", "--", "true")
     assert called.out == ""
     assert "netdiag: python3 app.py" in called.err
-    assert called.err.splitlines()[-1] == "netdiag: ended after 1.2 s: the command ended with status 0"
+    assert called.err.splitlines()[-1] == "netdiag: ended: the command ended with status 0"
     assert "netdiag: a line for the user" in called.err
 
 
@@ -73,7 +73,7 @@ def test_without_a_command_results_go_to_stdout(capsys, tracer):
     tracer.answer = result(tracer.answer.recording, ExitReason.DURATION, None)
     called = call(capsys, "trace", "--duration", 1, "--format", "json", "--no-live-lines")
     assert json.loads(called.out)["schema"] == "netdiag.trace/1"
-    assert called.err.splitlines()[-1] == "netdiag: ended after 1.2 s: --duration of 1 s was over"
+    assert called.err.splitlines()[-1] == "netdiag: ended: --duration of 1 s was over"
 
 
 @pytest.mark.parametrize("name", ["json", "ndjson", "csv"])
@@ -125,7 +125,7 @@ def test_a_gate_that_fails_is_status_3_and_the_last_line_still_says_who_ended_it
     assert called.status == 3
     assert called.err.splitlines()[-2:] == [
         "netdiag: assertion failed: connections<=1 (the value is 6)",
-        "netdiag: ended after 1.2 s: the command ended with status 0",
+        "netdiag: ended: the command ended with status 0",
     ]
 
 
