@@ -83,6 +83,16 @@ static __always_inline void note_close(struct nd_sock *s, __u64 now, __u8 side, 
 	s->close = how;
 }
 
+/*
+ * After our FIN the kernel ends the socket itself when the peer's FIN or last ACK comes, while a program that only
+ * shut down its sending side may still read what is queued: net/ipv4/tcp_input.c, tcp_fin() and tcp_rcv_state_process().
+ */
+static __always_inline bool closed_by_program(const struct sock *sk, int oldstate)
+{
+	return oldstate == TCP_ESTABLISHED || oldstate == TCP_CLOSE_WAIT ||
+	       (oldstate != TCP_LAST_ACK && !nd_fin_received(sk));
+}
+
 static __always_inline void handle_end(struct sock *sk, struct nd_sock *s, int oldstate, __u64 now)
 {
 	const struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
@@ -101,7 +111,8 @@ static __always_inline void handle_end(struct sock *sk, struct nd_sock *s, int o
 		s->done = 1;
 		return;
 	}
-	if (tp && nd_unread(tp, nd_fin_received(sk)) && !s->reset_received && !sk->sk_err)
+	if (tp && nd_unread(tp, nd_fin_received(sk)) && !s->reset_received && !sk->sk_err &&
+	    closed_by_program(sk, oldstate))
 		s->flags |= ND_TCP_UNREAD_CLOSE;
 	s->error = sk->sk_err;
 	if (sk->sk_err == ETIMEDOUT)

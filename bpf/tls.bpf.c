@@ -9,6 +9,7 @@
  * packets make no difference; where the thread is lost, that is said.
  */
 
+#include "netdiag/core_fixes.h"
 #include "netdiag/event.h"
 #include "netdiag/packet.h"
 #include "netdiag/ring.h"
@@ -17,15 +18,20 @@
 /* The kernel knows no word for Apache-2.0 OR GPL-2.0: this names the half that it needs. */
 char LICENSE[] SEC("license") = "GPL v2";
 
-/* Emits the layout into BTF. */
+/* Emit the layouts into BTF. */
 const struct tls_record_event *nd_layout_tls_record_event __attribute__((unused));
+const struct tls_hello_event *nd_layout_tls_hello_event __attribute__((unused));
 
 ND_RING(record_events, 1 << 20);
+ND_RING(hello_events, 1 << 18);
 
 #define HEADER_BYTES 5
 #define PEEK_BYTES 7 /* the header and the first two bytes of the fragment */
 #define MAX_FRAGMENT (16384 + 2048) /* RFC 5246 section 6.2.3: the most that any version allows */
 #define MAX_RECORDS 32 /* per packet: a full 64 KiB one holds as many of 2 KiB; each costs the verifier time */
+#define MAX_HELLO_BYTES 8192 /* per direction: a ClientHello with a key share of ML-KEM, a chain of certificates */
+#define PIECE_BYTES 480
+#define MAX_PIECES 17 /* per packet */
 #define MAX_UNKNOWN_PACKETS 8 /* CONNECT and STARTTLS come before a handshake */
 
 struct follow {
@@ -110,7 +116,7 @@ static __always_inline bool begin(const struct follow *f)
 		say_class(f, ND_WIRE_TLS);
 		f->w->resynced = f->w->lost || b[0] != ND_TLS_HANDSHAKE;
 		f->w->lost = 0;
-		f->w->next = f->seg.seq;
+		f->w->next = f->w->hello_done = f->w->hello_until = f->seg.seq;
 		f->w->have = 0;
 		return true;
 	}
@@ -131,6 +137,62 @@ static __always_inline void lose(const struct follow *f)
 		return;
 	write_record(f, ND_TLS_GAP, 0, 0, 0);
 	f->w->lost = 1;
+}
+
+/*
+ * A handshake record in the clear? After a ChangeCipherSpec only a hello is: that of a client or server that was
+ * asked to retry (RFC 8446 appendix D.4); the rest is encrypted.
+ */
+static __always_inline bool in_the_clear(const struct nd_wire *w, bool peeked)
+{
+	if (w->header[0] != ND_TLS_HANDSHAKE)
+		return false;
+	return !w->ciphered || (peeked && (w->header[5] == 1 || w->header[5] == 2) && w->header[6] == 0);
+}
+
+/* Hand on one piece of the handshake bytes of this packet; returns whether there may be more. */
+static __always_inline bool copy_piece(const struct follow *f)
+{
+	struct nd_wire *w = f->w;
+	__u32 at = w->hello_done - f->seg.seq, size = w->hello_until - w->hello_done;
+	struct tls_hello_event *e;
+
+	if ((__s32)size <= 0 || at >= f->seg.length || w->hello_done - w->start >= MAX_HELLO_BYTES)
+		return false;
+	if (size > f->seg.length - at)
+		size = f->seg.length - at;
+	if (size > PIECE_BYTES)
+		size = PIECE_BYTES;
+	e = nd_reserve(hello_events, struct tls_hello_event);
+	if (!e)
+		return false;
+	__builtin_memset(e, 0, sizeof(*e));
+	e->time = f->now;
+	e->cookie = f->cookie;
+	e->offset = w->hello_done - w->start;
+	e->direction = f->direction;
+	if (size > 0 && size <= PIECE_BYTES && !bpf_skb_load_bytes(f->skb, f->seg.payload + at, e->data, size))
+		e->length = size;
+	nd_submit(hello_events, e);
+	w->hello_done += size;
+	return true;
+}
+
+static long copy_once(__u32 turn, void *context)
+{
+	return !copy_piece(context);
+}
+
+static __always_inline void copy_hello(struct follow *f)
+{
+	if (f->w->hello_done == f->w->hello_until)
+		return;
+	if (nd_has_loop())
+		bpf_loop(MAX_PIECES, copy_once, f, 0);
+	else
+		for (int i = 0; i < MAX_PIECES; i++)
+			if (!copy_piece(f))
+				break;
 }
 
 /* Take the next header from this packet; returns whether there may be another one in it. */
@@ -163,7 +225,16 @@ static __always_inline bool step(const struct follow *f)
 	w->resynced = 0;
 	w->next += HEADER_BYTES + fragment_length(w->header);
 	w->have = 0;
+	if (in_the_clear(w, peeked))
+		w->hello_until = w->next;
+	else if (w->header[0] == ND_TLS_CHANGE_CIPHER_SPEC)
+		w->ciphered = 1;
 	return true;
+}
+
+static long step_once(__u32 turn, void *context)
+{
+	return !step(context);
 }
 
 static __always_inline void handle_segment(struct follow *f)
@@ -173,12 +244,14 @@ static __always_inline void handle_segment(struct follow *f)
 
 	if (!w->started) {
 		w->started = 1;
-		w->start = w->next = f->seg.seq;
+		w->start = w->next = w->hello_done = w->hello_until = f->seg.seq;
 	}
 	ahead = w->next + w->have - f->seg.seq;
 	if (f->s->wire_mode == ND_MODE_TLS && !w->lost) {
-		if (ahead >= (__s32)f->seg.length)
-			return; /* inside a record, or sent before */
+		if (ahead >= (__s32)f->seg.length) {
+			copy_hello(f); /* inside a record, or sent before */
+			return;
+		}
 		if (ahead < 0)
 			lose(f); /* the header was in a packet that did not come (yet) */
 	} else if (ahead > 0) {
@@ -189,11 +262,15 @@ static __always_inline void handle_segment(struct follow *f)
 			w->next = f->seg.seq + f->seg.length;
 		return;
 	}
-	for (int i = 0; i < MAX_RECORDS; i++)
-		if (!step(f))
-			return;
-	if (w->next - f->seg.seq < f->seg.length)
-		lose(f);
+	if (nd_has_loop())
+		bpf_loop(MAX_RECORDS, step_once, f, 0);
+	else
+		for (int i = 0; i < MAX_RECORDS; i++)
+			if (!step(f))
+				break;
+	copy_hello(f);
+	if (!w->lost && w->next + w->have - f->seg.seq < f->seg.length)
+		lose(f); /* more records than are looked at in one packet */
 }
 
 static __always_inline void handle_packet(struct __sk_buff *skb, __u8 direction)

@@ -175,4 +175,15 @@ struct tls_record_event {
 	__u8 version; /* minor version of the record header: 1 to 4 */
 };
 
+/* Raw bytes of a direction's stream from its start to the end of the handshake messages in the clear, in pieces. */
+struct tls_hello_event {
+	nd_ktime_ns time;
+	nd_cookie cookie;
+	__u32 offset; /* in the direction's byte stream */
+	__u16 length; /* of data */
+	__u8 direction; /* enum nd_direction */
+	__u8 reserved;
+	__u8 data[480];
+};
+
 #endif

@@ -23,12 +23,15 @@ struct nd_burst {
 struct nd_wire {
 	__u32 start; /* sequence number of the first payload byte */
 	__u32 next; /* sequence number of the next byte of a record header */
+	__u32 hello_done; /* sequence number up to which handshake bytes were handed on */
+	__u32 hello_until; /* and up to which there are some in the clear */
 	__u8 header[16]; /* five bytes, and the first two of the fragment; longer, for the verifier's arithmetic */
 	__u8 have; /* of these seven bytes so far */
 	__u8 started;
 	__u8 packets; /* looked at without finding TLS */
 	__u8 lost; /* the thread is lost: look for a header at the start of a packet */
 	__u8 resynced;
+	__u8 ciphered; /* a ChangeCipherSpec passed */
 };
 
 enum nd_wire_mode { ND_MODE_UNKNOWN = 0, ND_MODE_TLS = 1, ND_MODE_DONE = 2 };
