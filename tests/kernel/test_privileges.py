@@ -6,6 +6,7 @@ A user and a sudoers file are made for the test and removed after it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -189,17 +190,28 @@ def test_code_of_the_user_is_never_elevated_by_netdiag_itself(place):
     assert "sudo netdiag trace" in result["hint"]
 
 
-def test_roots_copy_of_the_recorder_is_elevated_in_place_of_the_users_code(place):
-    place.allow("ALL=(root) NOPASSWD: ALL")
-    place.give_to(place.uid)
+def installed(place: Place) -> Path:
+    """Make root's copy of the place's code and return its folder."""
     install = f"""
 import sys; sys.path.append({str(place.code)!r})
 from netdiag.recorder import install
 print(install.install())
 """
-    copy = Path(
-        subprocess.run([PYTHON, "-I", "-B", "-c", install], text=True, capture_output=True, check=True).stdout.strip()
-    )
+    arguments = [PYTHON, "-I", "-B", "-c", install]
+    return Path(subprocess.run(arguments, text=True, stdout=subprocess.PIPE, check=True).stdout.strip())
+
+
+def remove(copy: Path) -> None:
+    """Remove a copy, and the folder of copies if it was the only one."""
+    shutil.rmtree(copy)
+    with contextlib.suppress(OSError):
+        copy.parent.rmdir()
+
+
+def test_roots_copy_of_the_recorder_is_elevated_in_place_of_the_users_code(place):
+    place.allow("ALL=(root) NOPASSWD: ALL")
+    place.give_to(place.uid)
+    copy = installed(place)
     try:
         modes = {path.stat().st_mode & 0o777 for path in copy.rglob("*") if path.is_file()}
         assert modes == {0o644}
@@ -209,7 +221,25 @@ print(install.install())
         (copy / "netdiag/errors.py").chmod(0o666)
         assert as_user(place, place.front({})).returncode == 4
     finally:
-        shutil.rmtree(copy)
+        remove(copy)
+
+
+@pytest.mark.skipif(shutil.which("setcap") is None, reason="needs setcap")
+def test_an_interpreter_with_file_capabilities_records_without_sudo(place):
+    place.give_to(place.uid)
+    copy = installed(place)
+    try:
+        given = copy / "bin" / "python3"
+        given.parent.mkdir()
+        shutil.copy(Path(PYTHON).resolve(), given)
+        os.chown(given, 0, place.gid)
+        given.chmod(0o750)
+        subprocess.run(["setcap", "cap_bpf,cap_perfmon,cap_net_admin+ep", given], check=True)
+        ran = as_user(place, place.front({"fake": False, "command": [PYTHON, "-S", "-c", CONNECTING, "2"]}))
+        assert (ran.returncode, ran.stdout) == (0, "done\n"), place.result()
+        assert recorded(place).records("tcp") is not None
+    finally:
+        remove(copy)
 
 
 def test_the_password_is_asked_for_on_the_terminal_and_the_command_gets_its_input(place):
