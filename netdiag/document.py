@@ -362,7 +362,8 @@ def _pick(entries: Any, keys: tuple[str, ...]) -> list[dict[str, Any]]:
     """Return the entries with just these keys, each there."""
     if not isinstance(entries, list | tuple):
         return []
-    return [{key: clean(to_mapping(entry).get(key)) for key in keys} for entry in entries]
+    known = [entry for entry in entries if isinstance(entry, Mapping)]
+    return [{key: (to_int if key == "pid" else to_text)(entry.get(key)) for key in keys} for entry in known]
 
 
 def _coverage(recording: Source, tables: Traced, failures: Sequence[tuple[str, str]]) -> dict[str, Any]:

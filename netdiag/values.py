@@ -9,8 +9,10 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from numbers import Real
 from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 
 __all__ = [
@@ -36,6 +38,8 @@ Convert: TypeAlias = Callable[[Any], Any]
 """From a cell to a JSON value."""
 
 _NS_PER_S = 1_000_000_000
+_LAST_NS = 253_402_300_799 * _NS_PER_S
+"""The last second of the year 9999; a forged clock can say anything."""
 
 
 @lru_cache(maxsize=4096)
@@ -45,7 +49,7 @@ def _second(seconds: int) -> str:
 
 def rfc3339(realtime_ns: int) -> str:
     """Return an instant given in nanoseconds since 1970 as RFC 3339 in UTC with nine digits."""
-    seconds, nanoseconds = divmod(realtime_ns, _NS_PER_S)
+    seconds, nanoseconds = divmod(min(max(realtime_ns, 0), _LAST_NS), _NS_PER_S)
     return f"{_second(seconds)}.{nanoseconds:09d}Z"
 
 
@@ -53,7 +57,7 @@ def instants(base_ns: int) -> Convert:
     """Return the conversion of nanoseconds since the start of the recording into an instant."""
 
     def convert(value: Any) -> str | None:
-        return None if is_unknown(value) else rfc3339(base_ns + round(value))
+        return rfc3339(base_ns + round(value)) if _is_number(value) else None
 
     return convert
 
@@ -61,6 +65,10 @@ def instants(base_ns: int) -> Convert:
 def is_unknown(value: Any) -> bool:
     """Tell whether a cell holds nothing: None, NaN, NA or an infinity."""
     return value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not is_unknown(value)
 
 
 def to_text(value: Any) -> str | None:
@@ -79,17 +87,17 @@ def _lone(text: str) -> bool:
 
 def to_int(value: Any) -> int | None:
     """Return a whole number, None where unknown."""
-    return None if is_unknown(value) else int(value)
+    return int(value) if _is_number(value) else None
 
 
 def to_ms(value: Any) -> float | None:
     """Return milliseconds to the nanosecond, None where unknown."""
-    return None if is_unknown(value) else round(float(value), 6)
+    return round(float(value), 6) if _is_number(value) else None
 
 
 def to_bool(value: Any) -> bool | None:
     """Return true or false, None where unknown."""
-    return None if is_unknown(value) else bool(value)
+    return bool(value) if isinstance(value, bool | np.bool_) or _is_number(value) else None
 
 
 def to_texts(value: Any) -> list[str] | None:

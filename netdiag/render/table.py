@@ -227,7 +227,7 @@ def _coverage(paper: Paper, document: Mapping[str, Any]) -> None:
     probes = coverage["probes"]
     attached = [row for row in probes if row["state"] == "attached"]
     if probes:
-        parts.append(f"probes {', '.join(safe(row['name']) for row in attached) or 'none'}")
+        parts.append(f"probes {', '.join(safe(row['name'] or UNKNOWN) for row in attached) or 'none'}")
     if coverage["cost"]["kernel_ms"] is not None:
         share = coverage["cost"]["per_mille_of_target"]
         parts.append(f"cost {words.percent(None if share is None else share / 1000, 2)} of one core")
@@ -245,7 +245,7 @@ def _coverage(paper: Paper, document: Mapping[str, Any]) -> None:
 
 
 def _missing(probe: Mapping[str, Any]) -> str:
-    told = [f"{safe(probe['name'])} is {safe(probe['state'] or 'unknown')}", safe(probe["reason"] or "")]
+    told = [f"{safe(probe['name'] or UNKNOWN)} is {safe(probe['state'] or 'unknown')}", safe(probe["reason"] or "")]
     remedy = f"; {safe(probe['remedy'])}" if probe["remedy"] else ""
     return ": ".join(part for part in told if part) + remedy
 

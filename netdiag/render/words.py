@@ -94,7 +94,8 @@ def name_of(host: str | None, port: int | None) -> str:
 def command(document: Mapping[str, Any]) -> str:
     """Return what was traced, in a few words."""
     if document["command"] is not None and document["command"]["argv"]:
-        return safe(" ".join(document["command"]["argv"]))
+        program, *arguments = document["command"]["argv"]
+        return safe(" ".join([program.rsplit("/", 1)[-1] or program, *arguments]))
     target = document["target"]
     named = [f"{label} {_listed(target[key])}" for key, label in _TARGETS.items() if target.get(key)]
     names = target.get("names")

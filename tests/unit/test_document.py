@@ -7,8 +7,11 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from netdiag.document import SCHEMA, build
+from netdiag.render import Options, render
 from netdiag.tables.model import Loss, Tables
 from tests.fakes import documents
 
@@ -131,11 +134,40 @@ def test_the_same_recording_gives_the_same_document():
     assert documents.document() == documents.document()
 
 
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.mark.fuzz
+@given(
+    st.dictionaries(st.sampled_from(["version", "started", "host", "target", "command", "tier"]), json_values),
+    st.lists(
+        st.fixed_dictionaries(
+            {"kind": st.sampled_from(["clock", "coverage", "cost", "command", "process", "loss", "x"])},
+            optional=dict.fromkeys(
+                ("probes", "tls_libraries", "unobservable", "kernel_ms", "argv", "exit_status", "realtime_ns", "tier"),
+                json_values,
+            ),
+        ),
+        max_size=5,
+    ),
+)
+def test_whatever_the_json_of_a_recording_says_the_document_can_be_written(header, facts):
+    clock = {"monotonic_ns": 1, "realtime_ns": 2}
+    recording = documents.recording(header={**header, "clock": clock}, facts=facts, end={"exit_reason": None})
+    document = build(recording, documents.tables([documents.connection(1)]), [])
+    for name in ("table", "json", "markdown", "html"):
+        assert render(name, document, Options())
+
+
 def test_facts_of_odd_shape_do_no_harm():
     facts = [{"kind": "coverage", "probes": "none", "unobservable": [3, {"what": "x"}]}, {"kind": "clock"}]
     coverage = build(documents.recording(facts=facts), documents.tables([]), [])["coverage"]
     assert coverage["probes"] == []
-    assert coverage["unobservable"] == [dict.fromkeys(("pid", "what", "why")), {"pid": None, "what": "x", "why": None}]
+    assert coverage["unobservable"] == [{"pid": None, "what": "x", "why": None}]
 
 
 def names_in(schema: object) -> set[str]:

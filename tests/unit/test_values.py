@@ -21,6 +21,17 @@ def test_unknown_stays_unknown(convert, cell):
     assert convert(cell) is None
 
 
+@pytest.mark.parametrize("convert", [values.to_int, values.to_ms, values.to_bool, values.instants(0)])
+@pytest.mark.parametrize("cell", ["7", [], {}, object()])
+def test_what_is_no_number_is_not_known(convert, cell):
+    assert convert(cell) is None
+
+
+def test_a_forged_clock_gives_an_instant_that_can_be_written():
+    assert values.rfc3339(10**40) == "9999-12-31T23:59:59.000000000Z"
+    assert values.rfc3339(-1) == "1970-01-01T00:00:00.000000000Z"
+
+
 def test_known_zero_and_false_are_values():
     assert values.to_int(0.0) == 0
     assert values.to_ms(0.0) == 0.0
