@@ -32,30 +32,19 @@ static __always_inline void handle_fork(struct task_struct *parent, struct task_
 	nd_write_process(child, ND_PROCESS_FORK, 0, 0);
 }
 
-/* Does the base name of a path start with the wanted program name? Both cut at 15 characters. */
-static __always_inline bool same_program(const char *path)
+/*
+ * Is it the wanted program? By now the thread is named after the path that was run, without its folders
+ * (fs/exec.c, begin_new_exec()); the file has another name where that was a link. Names are cut at 15 characters.
+ */
+static __always_inline bool same_program(struct task_struct *task, struct linux_binprm *bprm)
 {
-	char name[128] = {};
-	int start = 0;
-	long length = bpf_probe_read_kernel_str(name, sizeof(name), path);
+	const char *file = (const char *)BPF_CORE_READ(bprm, file, f_path.dentry, d_name.name);
+	char name[16] = {};
 
-	if (length <= 0)
-		return false;
-	for (int i = 0; i < 127; i++) {
-		if (!name[i])
-			break;
-		if (name[i] == '/')
-			start = i + 1;
-	}
-	for (int i = 0; i < 15; i++) {
-		char c = name[(start + i) & 127];
-
-		if (nd_filter_exe[i] != c)
-			return false;
-		if (!c)
-			return true;
-	}
-	return true;
+	BPF_CORE_READ_STR_INTO(&name, task, comm);
+	if (nd_same_name(nd_filter_exe, name))
+		return true;
+	return bpf_probe_read_kernel_str(name, sizeof(name), file) > 0 && nd_same_name(nd_filter_exe, name);
 }
 
 static __always_inline void handle_exec(struct task_struct *task, struct linux_binprm *bprm)
@@ -64,12 +53,8 @@ static __always_inline void handle_exec(struct task_struct *task, struct linux_b
 	__u32 tgid = nd_task_tgid(task);
 	__u8 one = 1;
 
-	if (nd_filter_exe[0]) {
-		const char *resolved = (const char *)BPF_CORE_READ(bprm, file, f_path.dentry, d_name.name);
-
-		if (same_program(filename) || same_program(resolved))
-			bpf_map_update_elem(&targets, &tgid, &one, BPF_ANY);
-	}
+	if (nd_filter_exe[0] && same_program(task, bprm))
+		bpf_map_update_elem(&targets, &tgid, &one, BPF_ANY);
 	if (is_target(tgid))
 		nd_write_process(task, ND_PROCESS_EXEC, 0, filename);
 }

@@ -65,7 +65,6 @@ static __always_inline void write_record(const struct follow *f, __u8 type, __u8
 		return;
 	e->time = f->now;
 	e->cookie = f->cookie;
-	e->offset = f->w->next - f->w->start;
 	e->length = length;
 	e->type = type;
 	e->direction = f->direction;

@@ -53,6 +53,8 @@ class Stream:
     struct: str
     map: str
     """Name of the ring buffer; its counters are named after it, with `_seen` and `_lost`."""
+    recorded: bool
+    """False: the recorder turns these records into facts, they themselves are not kept."""
     columns: tuple[Column, ...]
     """In the order of the struct, all of its members."""
 
@@ -141,13 +143,14 @@ def _probe(document: Mapping[str, Any], path: Path) -> Probe:
 
 
 def _stream(table: _Table) -> Stream:
-    table.only("number", "name", "struct", "map", "columns")
+    table.only("number", "name", "struct", "map", "recorded", "columns")
     columns = table.sub("columns")
     return Stream(
         number=table.get("number", int),
         name=table.get("name", str),
         struct=table.get("struct", str),
         map=table.get("map", str),
+        recorded=table.optional("recorded", bool) is not False,
         columns=tuple(_column(name, columns.sub(name)) for name in columns.names()),
     )
 

@@ -48,7 +48,7 @@ def _plan(probe: Probe) -> Plan:
     path = assets.bpf_object(probe.object)
     layouts = btf.structs(path, [stream.struct for stream in probe.streams])
     streams = [
-        {"map": s.map, "layout": layouts[s.struct].in_ring(stream=s.number, name=s.name).to_json()}
+        {"map": s.map, "recorded": s.recorded, "layout": layouts[s.struct].in_ring(stream=s.number, name=s.name).to_json()}
         for s in probe.streams
     ]
     return Plan(

@@ -27,6 +27,7 @@ class Stream:
     name: str
     number: int
     map: str
+    recorded: bool
     layout: StreamLayout
 
 
@@ -58,7 +59,7 @@ class ProbeSet:
         for about in item.about["streams"]:
             layout = StreamLayout.from_json(about["layout"])
             fd, size = item.maps[about["map"]]
-            stream = Stream(name=layout.name, number=layout.stream, map=about["map"], layout=layout)
+            stream = Stream(name=layout.name, number=layout.stream, map=about["map"], recorded=about["recorded"], layout=layout)
             self._rings.append((stream, Ring(fd, size, layout.size)))
 
     def rings(self) -> list[Ring]:

@@ -11,6 +11,7 @@ from typing import Any
 from netdiag import __version__
 from netdiag.ebpf.syscall import enable_stats
 from netdiag.recorder import facts
+from netdiag.recorder.hello import Hellos
 from netdiag.recorder.link import Link
 from netdiag.recorder.probes import ProbeSet
 from netdiag.recorder.processes import ProcessFacts
@@ -54,6 +55,7 @@ class Session:
                 "tier": "btf",
             },
         )
+        self._hellos = Hellos(self._writer)
         self._processes = ProcessFacts(self._writer, keep_argv=bool(self._options.get("keep_argv")))
 
     def run(self) -> None:
@@ -61,7 +63,8 @@ class Session:
         self._probes.load()
         self._stats_fd = enable_stats() if self._options.get("cost", True) else None
         for stream, _ in self._probes.streams():
-            self._writer.layout(stream.number, stream.layout)
+            if stream.recorded:
+                self._writer.layout(stream.number, stream.layout)
         self._probes.seed()
         coverage = self._probes.coverage()
         self._writer.fact("coverage", coverage)
@@ -99,7 +102,10 @@ class Session:
                 runs, count = ring.take()
                 if not count:
                     break
-                self._writer.records(stream.number, runs)
+                if stream.recorded:
+                    self._writer.records(stream.number, runs)
+                else:
+                    self._hellos.take(stream.layout, runs)
                 if stream.name == "process":
                     for pid in self._processes.meet(stream.layout, runs):
                         self._probes.meet(pid)
@@ -107,6 +113,7 @@ class Session:
 
     def _tick(self) -> None:
         self._probes.tick()
+        self._hellos.flush()
         self._note_losses()
         clock = facts.clock_pair()
         if facts.clock_step_ns(self._last_clock, clock) > _CLOCK_STEP_NS:
@@ -122,6 +129,7 @@ class Session:
     def _finish(self, stop: dict[str, Any]) -> None:
         self._probes.final_look()
         self._drain()
+        self._hellos.flush(quiet_ns=0)
         self._note_losses()
         hz = self._probes.hz()
         if hz is not None:

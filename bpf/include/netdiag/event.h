@@ -165,7 +165,6 @@ enum nd_tls_flags {
 struct tls_record_event {
 	nd_ktime_ns time; /* when its header passed */
 	nd_cookie cookie;
-	nd_bytes offset; /* of the header in its direction's byte stream */
 	__u16 length; /* of the fragment that follows */
 	__u8 type; /* enum nd_tls_type */
 	__u8 direction; /* enum nd_direction */
