@@ -63,11 +63,16 @@ class Command:
         """
         gate, self._gate = os.pipe()
         self._failure, failure = os.pipe()
+        ignored = signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
+        if ignored:  # the kernel would throw CMD's status away
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self.pid = os.fork()
             if self.pid == 0:
                 os.close(self._gate)
+                if ignored:
+                    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
                 _child(argv, path, environment, user=user, mask=mask, gate=gate, failure=failure)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)

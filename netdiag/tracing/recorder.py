@@ -69,6 +69,8 @@ class Recorder:
         try:
             self._link.send(start, fds=[recording])
             message = self._wait_for("armed", time.monotonic() + ARM_S)
+        except ValueError as error:
+            raise UsageError(f"the target is too long: {error}", hint="name a cgroup, or fewer processes") from error
         except (EOFError, BrokenPipeError) as error:
             raise Unsupported(f"the recorder ended before it was armed{self._reason()}") from error
         except TimeoutError as error:

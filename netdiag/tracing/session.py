@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from netdiag import privilege
 from netdiag.errors import NetdiagError
 from netdiag.privilege import User
 from netdiag.processes import mask_argv, open_pid, resolve
+from netdiag.processes.masking import MASK
+from netdiag.recorder.link import MAX_LINE_BYTES
 from netdiag.tracing import elevation
 from netdiag.tracing.caller import command_environment, environment_before_sudo, search_path
 from netdiag.tracing.command import Command, Located, locate
@@ -23,6 +26,9 @@ from netdiag.tracing.signals import Signals
 from netdiag.tracing.watch import Attached, Watch
 
 __all__ = ["trace"]
+
+_LONGEST_WORD = 1024
+"""Of a command line, characters; all its words together may take half of a message."""
 
 
 def trace(
@@ -100,7 +106,7 @@ def _prepared(request: TraceRequest, command: Command | None) -> tuple[dict[str,
     said = None
     if command is not None:
         target["pids"].append(command.pid)
-        said = {"pid": command.pid, "argv": mask_argv(request.command, keep=request.keep_argv)}
+        said = {"pid": command.pid, "argv": _shown(request.command, keep=request.keep_argv)}
     start = {
         "do": "start",
         "target": target,
@@ -109,6 +115,19 @@ def _prepared(request: TraceRequest, command: Command | None) -> tuple[dict[str,
         "options": {**request.options, "keep_argv": request.keep_argv},
     }
     return start, RecordingFile.create(request)
+
+
+def _shown(argv: Sequence[str], *, keep: bool) -> list[str]:
+    """Return the command line as it is recorded: masked, printable, and short enough for a message."""
+    words = [os.fsencode(word[:_LONGEST_WORD]).decode(errors="backslashreplace") for word in argv]
+    shown: list[str] = []
+    room = MAX_LINE_BYTES // 2
+    for word in mask_argv(words, keep=keep):
+        room -= len(json.dumps(word))
+        if room < 0:
+            return [*shown, MASK]
+        shown.append(word)
+    return shown
 
 
 def _command(request: TraceRequest, user: User | None, notify: Callable[[str], None]) -> Command | TraceResult:

@@ -245,14 +245,7 @@ def test_an_interpreter_with_file_capabilities_records_without_sudo(place):
 def test_the_password_is_asked_for_on_the_terminal_and_the_command_gets_its_input(place):
     place.allow("ALL=(root) ALL")
     code = "import os; assert os.tcgetpgrp(0) == os.getpgrp(); print('got', input()); raise SystemExit(6)"
-    arguments = place.front({"command": [PYTHON, "-S", "-c", code]})
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(place.home)
-        os.initgroups(USER, place.gid)
-        os.setgid(place.gid)
-        os.setuid(place.uid)
-        os.execve(arguments[0], arguments, {"PATH": "/usr/bin:/bin", "HOME": str(place.home)})
+    pid, terminal = at_a_terminal(place, {"command": [PYTHON, "-S", "-c", code]})
     seen = read_until(terminal, b"recorder: ")
     os.write(terminal, PASSWORD.encode() + b"\n")
     time.sleep(0.5)
@@ -273,6 +266,31 @@ def read_until(fd: int, text: bytes) -> bytes:
         except OSError as error:
             raise AssertionError(seen) from error
     return seen
+
+
+def test_ctrl_c_at_the_question_for_the_password_ends_it_before_anything_began(place):
+    place.allow("ALL=(root) ALL")
+    pid, terminal = at_a_terminal(place, {"command": ["touch", str(place.home / "started")]})
+    read_until(terminal, b"recorder: ")
+    os.write(terminal, b"\x03")
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 130
+    assert not (place.home / "started").exists()
+    assert not list((place.home / ".local/state/netdiag").iterdir())
+
+
+def at_a_terminal(place: Place, spec: dict[str, Any]) -> tuple[int, int]:
+    """Start a front as the ordinary user in a terminal of its own; return its pid and the terminal."""
+    arguments = place.front(spec)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(place.home)
+        os.initgroups(USER, place.gid)
+        os.setgid(place.gid)
+        os.setuid(place.uid)
+        os.execve(arguments[0], arguments, {"PATH": "/usr/bin:/bin", "HOME": str(place.home)})
+    return pid, terminal
 
 
 def test_capabilities_make_sudo_needless(place):
@@ -459,14 +477,7 @@ def test_a_killed_front_leaves_nothing_attached_and_the_command_running(place):
 def test_ctrl_c_at_the_terminal_is_the_commands_and_not_the_recorders(place):
     place.allow("ALL=(root) NOPASSWD: ALL")
     code = f"{CONNECTING}\ntry:\n    time.sleep(30)\nexcept KeyboardInterrupt:\n    sys.exit(6)\n"
-    arguments = place.front({"fake": False, "command": [PYTHON, "-S", "-c", code, "3", "0"]})
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(place.home)
-        os.initgroups(USER, place.gid)
-        os.setgid(place.gid)
-        os.setuid(place.uid)
-        os.execve(arguments[0], arguments, {"PATH": "/usr/bin:/bin", "HOME": str(place.home)})
+    pid, terminal = at_a_terminal(place, {"fake": False, "command": [PYTHON, "-S", "-c", code, "3", "0"]})
     seen = read_until(terminal, b"done")
     time.sleep(0.2)
     os.write(terminal, b"\x03")

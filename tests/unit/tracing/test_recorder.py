@@ -76,6 +76,11 @@ def test_a_start_that_ends_in_death_says_why(file):
         recorder.arm(start(die_at_start=True), file)
 
 
+def test_a_target_too_long_for_a_message_is_wrong_usage(file):
+    with meeting() as recorder, pytest.raises(UsageError, match="too long"):
+        recorder.arm({**start(), "target": {"pids": list(range(100_000))}}, file)
+
+
 def test_arming_is_bounded_and_can_be_interrupted(file, monkeypatch):
     monkeypatch.setattr(recorder_module, "ARM_S", 0.05)
     with meeting() as recorder, pytest.raises(Unsupported, match="not armed within"):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ if sys.platform != "linux":
 from netdiag.errors import UsageError
 from netdiag.privilege import User
 from netdiag.processes import Target
+from netdiag.recorder.link import MAX_LINE_BYTES
 from netdiag.tracing import TraceRequest, session, trace
 from netdiag.tracing.command import locate
 
@@ -51,6 +53,12 @@ def test_without_a_command_none_is_told(tmp_path):
     start, file = session._prepared(TraceRequest(save=tmp_path / "x.netdiag", keep=False), None)
     file.abandon()
     assert start["command"] is None
+
+
+def test_a_kept_command_line_is_printable_and_fits_a_message():
+    assert session._shown(["tool", "x\udcff"], keep=True) == ["tool", "x\\xff"]
+    assert len(json.dumps(session._shown(["é" * 100_000] * 1000, keep=True))) < MAX_LINE_BYTES
+    assert session._shown(["tool"] + ["--x"] * 500, keep=False)[-1] == "{…}"
 
 
 @pytest.mark.parametrize("as_root", [False, True])
