@@ -74,6 +74,26 @@ static __always_inline void handle_established(struct sock *sk, struct nd_sock *
 	nd_write_tcp(sk, s, ND_TCP_ESTABLISHED, TCP_ESTABLISHED, now);
 }
 
+static __always_inline void note_arrival(struct sock *sk, struct nd_sock *s, __u64 now)
+{
+	const struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	__u64 received;
+
+	if (!tp)
+		return;
+	received = tp->bytes_received - nd_fin_received(sk);
+	if (received <= s->received_seen)
+		return; /* a FIN or a wake-up without data */
+	if (!s->first_received)
+		s->first_received = now;
+	s->last_received = now;
+	s->received_seen = received;
+	if (!s->arrived)
+		s->arrived = now;
+	if (!s->zero_since && nd_receive_window(tp) <= 0)
+		s->zero_since = now;
+}
+
 static __always_inline void note_close(struct nd_sock *s, __u64 now, __u8 side, __u8 how)
 {
 	if (s->closing)
@@ -154,6 +174,7 @@ static __always_inline void handle_state(struct sock *sk, int oldstate, int news
 		nd_write_tcp(sk, s, ND_TCP_SNAPSHOT, newstate, now);
 		break;
 	case TCP_CLOSE_WAIT:
+		note_arrival(sk, s, now); /* the last data, when the FIN came with it */
 		note_close(s, now, ND_SIDE_REMOTE, ND_CLOSE_FIN);
 		break;
 	case TCP_CLOSE:
@@ -267,30 +288,13 @@ int BPF_PROG(tcp_retransmit_skb, struct sock *sk, struct sk_buff *skb)
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(sk_data_ready, struct sock *sk)
 {
-	const struct tcp_sock *tp;
 	struct nd_sock *s;
-	__u64 received, now;
 
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
 	s = bpf_sk_storage_get(&tcp_sockets, sk, 0, 0);
-	if (!s)
-		return 0;
-	tp = bpf_skc_to_tcp_sock(sk);
-	if (!tp)
-		return 0;
-	received = tp->bytes_received - nd_fin_received(sk);
-	if (received <= s->received_seen)
-		return 0; /* a FIN or a wake-up without data */
-	now = bpf_ktime_get_ns();
-	if (!s->first_received)
-		s->first_received = now;
-	s->last_received = now;
-	s->received_seen = received;
-	if (!s->arrived)
-		s->arrived = now;
-	if (!s->zero_since && nd_receive_window(tp) <= 0)
-		s->zero_since = now;
+	if (s)
+		note_arrival(sk, s, bpf_ktime_get_ns());
 	return 0;
 }
 
