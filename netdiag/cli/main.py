@@ -29,6 +29,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("doctor", "Show what this machine can do, and how to get what it cannot."),
     ("probes", "List what the probes record."),
     ("dump", "Print the raw records of a recording."),
+    ("scrub", "Copy a recording without hosts, paths and arguments, to pass it on."),
     ("schema", "Print the JSON Schema of the output."),
 )
 """Name and one sentence of each command; `netdiag/cli/NAME.py` holds it as `command`."""

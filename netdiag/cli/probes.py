@@ -59,8 +59,8 @@ def _list(probes: tuple[Probe, ...]) -> Iterator[str]:
     for probe in probes:
         state = "on by default" if probe.default else "on request: --probe"
         streams = ", ".join(stream.name for stream in probe.streams)
-        yield f"{probe.name:<12}{probe.title} ({state}; records {streams})"
-        yield from (f"{'':12}{line}" for line in wrap(probe.help, 68))
+        texts = [*wrap(f"{probe.title} ({state}; records {streams})", 68), *wrap(probe.help, 68)]
+        yield from (f"{'' if row else probe.name:<12}{line}" for row, line in enumerate(texts))
 
 
 def _detail(probe: Probe) -> Iterator[str]:
