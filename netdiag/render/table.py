@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from netdiag.render import Options, words
-from netdiag.render.layout import Paper
+from netdiag.render.layout import Paper, wrap
 from netdiag.text import cells, cut, fit, safe
 from netdiag.units import UNKNOWN, format_count, format_ms
 
@@ -95,7 +95,8 @@ def render_finding(paper: Paper, finding: Mapping[str, Any], *, verbose: bool) -
     """Add one finding: what it is, its proof, the setting to change and what that brings."""
     severity = str(finding["severity"])
     head = f"{severity.upper()}  "
-    paper.line(f"{head}{safe(finding['title'])}", severity)
+    for row, text in enumerate(wrap(safe(finding["title"]), paper.width - len(head))):
+        paper.line(f"{' ' * len(head) if row else head}{text}", severity)
     paper.listed("what", _what(finding), indent=2)
     for row, proof in enumerate(_proofs(finding, verbose=verbose)):
         paper.labelled("" if row else "proof", proof, indent=2)

@@ -113,3 +113,10 @@ def test_the_subject_of_a_finding():
     about = {"pid": 1, "exe": "/usr/bin/curl", "remote": "192.0.2.1:443", "host": "api.example"}
     assert subject({"subject": about}) == "pid 1 curl → api.example"
     assert subject({"subject": dict.fromkeys(about)}) == ""
+
+
+def test_a_long_title_is_wrapped_not_cut():
+    title = "The server ends the connection after every answer: new ones cost 6.9 of 40.2 s (17 %)"
+    lines = table(seen([documents.connection(1)], findings=[documents.finding(title=title)])).splitlines()
+    assert lines[1] == "WARNING  The server ends the connection after every answer: new ones cost 6.9 of"
+    assert lines[2] == "         40.2 s (17 %)"
