@@ -15,11 +15,15 @@ from netdiag.tables.codes import WireClass
 from netdiag.tables.columns import Columns
 from netdiag.tables.connections import connections, listeners, sockets
 from netdiag.tables.encryption import encrypted
+from netdiag.tables.exchanges import exchanges, speaks_http2
+from netdiag.tables.flights import Flights
+from netdiag.tables.handshakes import handshakes
 from netdiag.tables.model import Loss, Tables
 from netdiag.tables.processes import processes
 from netdiag.tables.records import Wire, records, wire
 from netdiag.tables.requests import from_exchanges, plain_exchanges
 from netdiag.tables.schema import empty
+from netdiag.tables.tickets import tickets
 from netdiag.tables.turns import turns
 
 __all__ = ["build"]
@@ -66,9 +70,28 @@ def _join(tables: dict[str, pd.DataFrame], seen: Wire, *, whole: bool) -> None:
         ends["turns"] = _count(found[found["answered"].to_numpy()], len(ends))
     # HTTP/2 has many requests in flight: its turns are none.
     plain = (ends["encrypted"] == False).to_numpy() & (seen.speaks != WireClass.HTTP2)  # noqa: E712 - None is neither
-    requests = from_exchanges(ends, plain_exchanges(found, plain), source="sockets")
-    ends["requests"] = np.where(plain, _count(requests, len(ends)), np.nan)
+    secret, inferred = _encrypted(tables, ends, calls, seen)
+    asked = pd.concat([plain_exchanges(found, plain), inferred]).sort_values(["connection", "began_ns"], kind="stable")
+    requests = from_exchanges(ends, asked.reset_index(drop=True), tables["handshakes"])
+    ends["requests"] = np.where(plain | secret, _count(requests, len(ends)), np.nan)
     tables |= {"connections": ends, "bursts": calls, "turns": found, "requests": requests}
+
+
+def _encrypted(
+    tables: dict[str, pd.DataFrame], ends: pd.DataFrame, calls: pd.DataFrame, seen: Wire
+) -> tuple[Any, pd.DataFrame]:
+    """Add the handshakes; return which connections' requests are all known from records, and all that are."""
+    flights = Flights(ends, tables.setdefault("records", empty("records")))
+    ticket = tickets(ends, flights)
+    tables["handshakes"] = handshakes(ends, flights, ticket)
+    handshake = tables["handshakes"]
+    name = np.full(len(ends), None, object)
+    name[handshake["connection"].to_numpy()] = handshake["id"].to_numpy()
+    ends["handshake"] = pd.Series(name, dtype=object)
+    flights.data &= ~ticket
+    tls = flights.any_of(flights.app) & ~speaks_http2(flights)
+    whole = tls & ~seen.gaps & ~ends["preexisting"].to_numpy()
+    return whole, exchanges(ends, calls, flights, tls).assign(source="records")
 
 
 def _count(rows: pd.DataFrame, length: int) -> Any:

@@ -40,7 +40,10 @@ def processes(events: Columns | None, facts: Iterable[Mapping[str, Any]], start_
             lives.append(known[-1])
         # The facts of one life repeat its start; of several lives, the last facts belong to the last ones.
         for life, fact in zip(known[-len(told) :], told[-len(known) :], strict=True):
-            life.row |= {name: value for name, value in _looked_up(fact, start_ns).items() if value is not None}
+            forked = {"started_ns": life.row["started_ns"]} if "started_ns" in life.row else {}  # /proc counts in 10 ms
+            life.row |= {
+                name: value for name, value in _looked_up(fact, start_ns).items() if value is not None
+            } | forked
     lives.sort(key=lambda life: (life.row.get("started_ns", -np.inf), life.pid))
     names = {name for life in lives for name in life.row}
     columns = {name: [life.row.get(name, _missing(name)) for life in lives] for name in names}

@@ -56,5 +56,7 @@ def records(events: Columns, found: Sockets) -> pd.DataFrame:
         "type": kind[index],
         "length": events.integers("length")[index],
         "first": events.integers("first")[index],
+        "second": events.integers("second")[index],
+        "version": events.integers("version")[index],
     }
     return frame("records", len(index), columns)

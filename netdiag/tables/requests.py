@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from netdiag.tables.columns import Floats
+from netdiag.tables.columns import Floats, Ints
 from netdiag.tables.schema import frame
 from netdiag.tables.turns import changes, numbers_within, sums
 
@@ -21,7 +21,7 @@ __all__ = ["EXCHANGE_COLUMNS", "from_exchanges", "plain_exchanges"]
 
 EXCHANGE_COLUMNS = (
     "connection", "began_ns", "sent_ns", "first_byte_ns", "last_byte_ns", "sent_bytes", "received_bytes",
-    "lag_ms", "last_lag_ms", "pid", "tid",
+    "lag_ms", "last_lag_ms", "pid", "tid", "source",
 )  # fmt: skip
 """What every source of exchanges gives; sorted by connection and time."""
 
@@ -39,14 +39,14 @@ def plain_exchanges(turns: pd.DataFrame, plain: NDArray[np.bool_]) -> pd.DataFra
     more = np.zeros(len(chosen), bool)
     more[:-1] = (chosen["received_bytes"].to_numpy()[:-1] == _CONTINUE_BYTES) & (row[1:] == row[:-1])
     starts = np.flatnonzero(~np.append(False, more[:-1])[: len(row)])
-    result: pd.DataFrame = chosen[~more].loc[:, list(EXCHANGE_COLUMNS)].reset_index(drop=True)
+    result: pd.DataFrame = chosen[~more].assign(source="sockets").loc[:, list(EXCHANGE_COLUMNS)].reset_index(drop=True)
     result["began_ns"] = chosen["began_ns"].to_numpy()[starts]
     result["sent_bytes"] = sums(chosen["sent_bytes"].to_numpy(), starts)
     return result
 
 
-def from_exchanges(connections: pd.DataFrame, exchanges: pd.DataFrame, *, source: str) -> pd.DataFrame:
-    """Return the table of requests; ids are given in order of time."""
+def from_exchanges(connections: pd.DataFrame, exchanges: pd.DataFrame, handshakes: pd.DataFrame) -> pd.DataFrame:
+    """Return the table of requests, in order of time, from exchanges sorted by connection and time."""
     row = exchanges["connection"].to_numpy()
     order = np.lexsort((row, exchanges["began_ns"]))
     length = len(row)
@@ -54,7 +54,7 @@ def from_exchanges(connections: pd.DataFrame, exchanges: pd.DataFrame, *, source
         "connection": row,
         "sequence": numbers_within(row),
         "protocol": ["inferred"] * length,
-        "source": [source] * length,
+        "source": exchanges["source"].tolist(),
         "pid": exchanges["pid"],
         "tid": exchanges["tid"],
         "request_bytes": exchanges["sent_bytes"],
@@ -62,7 +62,7 @@ def from_exchanges(connections: pd.DataFrame, exchanges: pd.DataFrame, *, source
         **{name: exchanges[name] for name in ("began_ns", "sent_ns", "first_byte_ns", "last_lag_ms")},
         "ended_ns": exchanges["last_byte_ns"],
     }
-    columns |= _relations(connections, exchanges) | _times(connections, exchanges)
+    columns |= _relations(connections, exchanges) | _times(connections, exchanges, handshakes)
     ordered = frame("requests", length, columns).iloc[order].reset_index(drop=True)
     ordered["id"] = pd.Series([f"r{number + 1}" for number in range(length)], dtype=object)
     return ordered
@@ -83,16 +83,18 @@ def _relations(connections: pd.DataFrame, exchanges: pd.DataFrame) -> dict[str, 
     return {"reused": reused, "idle_before_ms": np.where(first, np.nan, idle), "complete": complete}
 
 
-def _times(connections: pd.DataFrame, exchanges: pd.DataFrame) -> dict[str, Any]:
+def _times(connections: pd.DataFrame, exchanges: pd.DataFrame, handshakes: pd.DataFrame) -> dict[str, Any]:
     """Return the parts of the time, which add up to the total with what no part explains."""
     row = exchanges["connection"].to_numpy()
     began, sent, first_byte, ended = (
         exchanges[name].to_numpy() for name in ("began_ns", "sent_ns", "first_byte_ns", "last_byte_ns")
     )
     established = connections["established_ns"].to_numpy()[row]
+    hello, finished = _handshake_times(handshakes, len(connections), row)
+    ready = np.where(np.isnan(finished), established, finished)
     client = (connections["role"] == "client").to_numpy()[row]
     first = changes(row)
-    opens = first & client & (began - established <= _MAX_SETUP_NS)
+    opens = first & client & (began - ready <= _MAX_SETUP_NS)
     opened = np.where(opens, connections["opened_ns"].to_numpy()[row], began)
     started = np.where(np.isnan(opened), began, opened)
     # At a server's socket the program reads the request late, which is no part of the answer's time.
@@ -102,8 +104,8 @@ def _times(connections: pd.DataFrame, exchanges: pd.DataFrame) -> dict[str, Any]
         "started_ns": started,
         "dns_ms": np.where(first, np.nan, 0.0),
         "connect_ms": np.where(opens, (established - opened) / 1e6, 0.0),
-        "client_setup_ms": np.where(opens, (began - established) / 1e6, 0.0),
-        "tls_ms": np.zeros(len(row)),
+        "client_setup_ms": np.where(opens, (np.where(np.isnan(hello), began, hello) - established) / 1e6, 0.0),
+        "tls_ms": np.where(opens, np.nan_to_num((finished - hello) / 1e6), 0.0),
         "queue_ms": np.where(unknown_first, np.nan, 0.0),
         "send_ms": (sent - began) / 1e6,
         "wait_ms": np.maximum(first_byte - sent, 0.0) / 1e6,
@@ -113,3 +115,12 @@ def _times(connections: pd.DataFrame, exchanges: pd.DataFrame) -> dict[str, Any]
     }
     known = np.nansum([columns[name] for name in _PARTS], axis=0)
     return {**columns, "unattributed_ms": np.maximum(columns["total_ms"] - known, 0.0)}
+
+
+def _handshake_times(handshakes: pd.DataFrame, rows: int, row: Ints) -> tuple[Floats, Floats]:
+    """Return when the handshake of each exchange's connection began and was done; NaN where there was none."""
+    hello, finished = np.full(rows, np.nan), np.full(rows, np.nan)
+    at = handshakes["connection"].to_numpy()
+    hello[at] = handshakes["started_ns"]
+    finished[at] = handshakes["started_ns"] + handshakes["duration_ms"] * 1e6
+    return hello[row], finished[row]

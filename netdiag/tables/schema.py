@@ -68,8 +68,8 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         ),
     ),
     "records": _ordered(
-        "connection at_ns direction type length first",
-        _typed(int64="connection type length first", object="direction"),
+        "connection at_ns direction type length first second version",
+        _typed(int64="connection type length first second version", object="direction"),
     ),
     "processes": _ordered(
         "pid ppid exe comm argv container pod cgroup started_ns ended_ns exit_code libraries",

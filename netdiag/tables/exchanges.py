@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests of encrypted connections from the sizes, order and times of TLS records, for HTTP/1. Pure.
+
+Not requests: session tickets that a server sends after the handshake, `100 Continue`, small control records. HTTP/2 has
+many requests in flight at once: what it carries cannot be told apart by sizes, and nothing is said.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from netdiag.tables.columns import Ints
+from netdiag.tables.flights import Flights
+from netdiag.tables.turns import changes, numbers_within, sums
+
+__all__ = ["exchanges", "speaks_http2"]
+
+Bools = NDArray[np.bool_]
+
+_CONTROL_BYTES = 73
+"""A later request is larger than this: 90 bytes as a TLS 1.3 record."""
+_TINY_BYTES = 20
+"""The same where the first request was that small itself."""
+_SETTINGS_ACK_BYTES = 9
+_EARLY_RECORDS = 6
+_CONTINUE_BYTES = 25
+_READ_SLACK_NS = 1_000_000
+
+
+def speaks_http2(flights: Flights) -> Bools:
+    """Tell which connections speak HTTP/2: its client answers the server's settings with a frame of 9 bytes."""
+    ours = np.flatnonzero(flights.data & flights.client)
+    early = ours[numbers_within(flights.row[ours]) <= _EARLY_RECORDS]
+    found = np.zeros(flights.rows, bool)
+    found[flights.row[early[flights.plain[early] == _SETTINGS_ACK_BYTES]]] = True
+    return found
+
+
+def exchanges(connections: pd.DataFrame, bursts: pd.DataFrame, flights: Flights, chosen: Bools) -> pd.DataFrame:
+    """Return the exchanges of the `chosen` connections, given what is data without tickets in `flights.data`."""
+    f = flights
+    index = np.flatnonzero(f.data & chosen[f.row])
+    index = index[_asking(f, index)]
+    index = index[~_continues(f, index)]
+    row, asks = f.row[index], f.client[index]
+    starts = np.flatnonzero(changes(row) | changes(asks))
+    ends = np.append(starts[1:], len(index)) - 1 if len(starts) else starts
+    plain = sums(f.plain[index], starts)
+    ask = np.flatnonzero(asks[starts])
+    answered = np.zeros(len(starts), bool)
+    answered[:-1] = ~asks[starts][1:] & (row[starts][1:] == row[starts][:-1])
+    answered = answered[ask]
+    answer = np.where(answered, ask + 1, ask)
+    at = f.time[index]
+    table = pd.DataFrame(
+        {
+            "connection": row[starts][ask],
+            "began_ns": at[starts[ask]],
+            "sent_ns": at[ends[ask]],
+            "first_byte_ns": np.where(answered, at[starts[answer]], np.nan),
+            "last_byte_ns": np.where(answered, at[ends[answer]], np.nan),
+            "sent_bytes": plain[ask],
+            "received_bytes": np.where(answered, plain[answer], 0.0),
+        }
+    )
+    return _with_calls(connections, bursts, table)
+
+
+def _asking(flights: Flights, index: Ints) -> Bools:
+    """Tell which records to keep: all but small ones of the client between the server's, which ask for nothing."""
+    row, client, plain = flights.row[index], flights.client[index], flights.plain[index]
+    starts = np.flatnonzero(changes(row) | changes(client))
+    if not len(starts):
+        return np.zeros(0, bool)
+    largest, phase_row = np.maximum.reduceat(plain, starts), row[starts]
+    asks = client[starts]
+    first = np.zeros(len(starts), bool)
+    first[np.flatnonzero(asks)[changes(phase_row[asks])]] = True
+    first_size = np.zeros(flights.rows, np.int64)
+    first_size[phase_row[first]] = largest[first]
+    limit = np.where(first_size[phase_row] > _CONTROL_BYTES, _CONTROL_BYTES, _TINY_BYTES)
+    keep = ~asks | first | (largest > limit)
+    return np.repeat(keep, np.diff(np.append(starts, len(index))))
+
+
+def _continues(flights: Flights, index: Ints) -> Bools:
+    """Tell which records are a `100 Continue`: that size alone, and the client goes on."""
+    row, client = flights.row[index], flights.client[index]
+    starts = np.flatnonzero(changes(row) | changes(client))
+    if not len(starts):
+        return np.zeros(0, bool)
+    total = sums(flights.plain[index], starts)
+    goes_on = np.append(row[starts][1:] == row[starts][:-1], False)
+    there = ~client[starts] & (total == _CONTINUE_BYTES) & goes_on
+    return np.repeat(there, np.diff(np.append(starts, len(index))))
+
+
+def _with_calls(connections: pd.DataFrame, bursts: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """Add who asked, when the program had read the answer, and how late it was."""
+    calls = bursts[~bursts["close_notify"].to_numpy()]
+    owner = _owners(table, calls)
+    known = owner >= 0
+    calls, owner = calls[known], owner[known]
+    client = (connections["role"] != "server").to_numpy()[calls["connection"].to_numpy()]
+    receive = (calls["direction"] == "receive").to_numpy()
+    arrived = np.fmin(calls["arrived_ns"].to_numpy(), calls["began_ns"].to_numpy())
+    reads = receive & client & (arrived <= table["last_byte_ns"].to_numpy()[owner] + _READ_SLACK_NS)
+    asks = receive != client
+    length = len(table)
+    lag, last_lag, read = np.zeros(length), np.full(length, np.nan), np.full(length, np.nan)
+    late = np.nan_to_num(calls["max_lag_ms"].to_numpy())
+    np.add.at(lag, owner[reads], late[reads])
+    last_lag[owner[reads]] = late[reads]
+    np.fmax.at(read, owner[reads], calls["ended_ns"].to_numpy()[reads])
+    table["last_byte_ns"] = np.where(table["last_byte_ns"].isna(), np.nan, np.fmax(table["last_byte_ns"], read))
+    table["lag_ms"] = np.where(np.isnan(last_lag), np.nan, lag)
+    table["last_lag_ms"] = last_lag
+    for name in ("pid", "tid"):
+        who = connections[name].to_numpy()[table["connection"].to_numpy()]
+        who[owner[asks][::-1]] = calls[name].to_numpy()[asks][::-1]
+        table[name] = who
+    return table
+
+
+def _owners(table: pd.DataFrame, calls: pd.DataFrame) -> Ints:
+    """Return for each burst the number of the last exchange that had begun; -1 where none had."""
+    row = np.concatenate((table["connection"], calls["connection"]))
+    at = np.concatenate((table["began_ns"], calls["began_ns"]))
+    is_call = np.arange(len(row)) >= len(table)
+    order = np.lexsort((is_call, at, row))
+    last = np.maximum.accumulate(np.where(is_call[order], -1, order)) if len(order) else order
+    owner = np.full(len(row), -1, np.int64)
+    owner[order] = last
+    owner = owner[len(table) :]
+    same = table["connection"].to_numpy()[owner] == calls["connection"].to_numpy() if len(table) else owner >= 0
+    return np.where((owner >= 0) & same, owner, -1)
