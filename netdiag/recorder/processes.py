@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import struct
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -27,6 +28,8 @@ class ProcessFacts:
     def __init__(self, writer: RecordingWriter, *, keep_argv: bool) -> None:
         self._writer = writer
         self._keep_argv = keep_argv
+        # once, so that the same process always has the same start
+        self._asleep_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
     def meet(self, layout: StreamLayout, runs: Iterable[memoryview]) -> list[int]:
         """Look at the processes of new records: those with a first socket, and those that just ran a program.
@@ -46,13 +49,16 @@ class ProcessFacts:
 
     def look_at(self, pid: int) -> None:
         """Write what /proc says of a process; nothing when it is gone."""
-        fact = describe(pid, keep_argv=self._keep_argv)
+        fact = describe(pid, keep_argv=self._keep_argv, asleep_ns=self._asleep_ns)
         if fact is not None:
             self._writer.fact("process", fact)
 
 
-def describe(pid: int, *, keep_argv: bool) -> dict[str, Any] | None:
-    """Return the fact `process`, or None when the process is gone. What can't be read is None."""
+def describe(pid: int, *, keep_argv: bool, asleep_ns: int = 0) -> dict[str, Any] | None:
+    """Return the fact `process`, or None when the process is gone. What can't be read is None.
+
+    `asleep_ns`: by how much CLOCK_BOOTTIME, which /proc counts in, is ahead of CLOCK_MONOTONIC.
+    """
     try:
         exe: str | None = os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
     except OSError:
@@ -73,7 +79,7 @@ def describe(pid: int, *, keep_argv: bool) -> dict[str, Any] | None:
         "cgroup": place.cgroup,
         "container": place.container,
         "pod": place.pod,
-        "started_ns": int(fields[19]) * (1_000_000_000 // os.sysconf("SC_CLK_TCK")),
+        "started_ns": int(fields[19]) * (1_000_000_000 // os.sysconf("SC_CLK_TCK")) - asleep_ns,
         "libraries": _libraries(pid, exe, argv[0] if argv else None),
     }
 
