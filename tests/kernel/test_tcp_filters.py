@@ -66,6 +66,7 @@ class Shell:
     def do(self, what, argument):
         print(what, argument, file=self.process.stdin, flush=True)
         if what != "exec":
+            assert self.process.stdout is not None
             assert self.process.stdout.readline() == "done\n"
 
     def close(self):
@@ -131,7 +132,7 @@ def test_children_that_were_there_before_the_trace_are_not_followed(trace, keep,
     assert tables.connections["role"].tolist() == ["server"], "the end of the process itself"
 
 
-def test_threads_by_their_name(trace, keep, server):
+def test_threads_by_their_name(trace, server):
     tracing = trace(pids=[], comm="ndk-wanted")
 
     def work(name):
