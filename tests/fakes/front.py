@@ -54,9 +54,10 @@ def main(spec_path: str, result_path: str) -> int:
     """Trace, tell, and return the status that the command line would end with."""
     spec: dict[str, Any] = json.loads(Path(spec_path).read_text())
     extra = {name: spec.pop(name) for name in ("armed_file",) if name in spec}
+    elevates_nothing = spec.pop("elevates_nothing", False)
     if spec.pop("fake", False):
         elevation._program = program_of_fake
-        if spec.pop("elevates_nothing", False) and os.geteuid() != 0:
+        if elevates_nothing and os.geteuid() != 0:
             elevation.plan = plan_without_privileges
     result = os.open(result_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     notices: list[str] = []
