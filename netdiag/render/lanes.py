@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from netdiag.render import words
@@ -17,7 +18,7 @@ from netdiag.units import UNKNOWN, format_bytes, format_ms
 
 __all__ = ["Bar", "Lane", "Picture", "Tick", "draw"]
 
-MAX_LANES = 300
+MAX_LANES = 150
 LABEL_PX, PLOT_PX, LANE_PX, HEAD_PX = 250, 760, 16, 26
 _LEAST_PX = 1.2
 """A bar that is shorter would not be seen."""
@@ -70,9 +71,9 @@ class Picture:
 
 
 def draw(document: Mapping[str, Any], activity: Mapping[str, Sequence[tuple[str, float, float]]]) -> Picture:
-    """Return the picture of the first connections, at most 300."""
-    rows = document["connections"][:MAX_LANES]
-    scale = _Scale(document)
+    """Return the picture of at most 150 connections: those that findings name, then the first ones, by time."""
+    rows = _chosen(document)
+    scale = _Scale(document, rows)
     lanes = tuple(_lane(row, number, scale, activity.get(row["id"], ())) for number, row in enumerate(rows))
     return Picture(
         lanes=lanes,
@@ -83,13 +84,25 @@ def draw(document: Mapping[str, Any], activity: Mapping[str, Sequence[tuple[str,
     )
 
 
-class _Scale:
-    """From instants of the document to pixels."""
+def _chosen(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    rows = document["connections"]
+    if len(rows) <= MAX_LANES:
+        return list(rows)
+    named = {evidence["id"] for finding in document["findings"] for evidence in finding["evidence"]}
+    first = [number for number, row in enumerate(rows) if row["id"] in named][:MAX_LANES]
+    taken = set(first)
+    others = (number for number in range(len(rows)) if number not in taken)
+    return [rows[number] for number in sorted([*first, *islice(others, MAX_LANES - len(first))])]
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
+
+class _Scale:
+    """From instants of the document to pixels; where lanes are left out it ends with the last that is drawn."""
+
+    def __init__(self, document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
         self._start = document["started"]
-        times = [self.ms(row[key]) for row in document["connections"] for key in ("opened", "closed") if row[key]]
-        self.span_ms = max([document["duration_ms"] or 0.0, *times, 1e-3])
+        times = [self.ms(row[key]) for row in rows for key in ("opened", "closed") if row[key]]
+        whole = len(rows) == len(document["connections"]) or not times
+        self.span_ms = max([(document["duration_ms"] or 0.0) if whole else 0.0, *times, 1e-3])
 
     def ms(self, instant: str) -> float:
         """Return an instant as ms since the start of the trace, to the nanosecond."""

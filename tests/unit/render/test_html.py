@@ -116,7 +116,7 @@ def test_ten_thousand_connections_stay_below_two_megabytes_and_say_what_is_left_
     tables = documents.tables(rows, turns=documents.rows("turns", turns))
     text = page(documents.build(documents.recording(), tables, []), activity=activity(tables))
     assert len(text.encode()) < 2_000_000
-    assert "9,700 more connections are not drawn" in text
+    assert "9,850 more connections are not drawn" in text
 
 
 def test_losses_and_ends_are_told():

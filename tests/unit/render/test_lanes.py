@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from netdiag.findings import Evidence
 from netdiag.render.lanes import LABEL_PX, MAX_LANES, PLOT_PX, draw
 from tests.fakes import documents
 
@@ -72,3 +73,17 @@ def test_a_lane_tells_its_story():
     (lane,) = picture([documents.connection(1)]).lanes
     assert "198.51.100.7:8080 · established · 1 request · 240 B sent" in lane.title
     assert "closed by this side after 1.5 ms idle" in lane.title
+
+
+def test_connections_that_findings_name_are_drawn_wherever_they_are():
+    rows = [documents.connection(number, 10.0 * number) for number in range(1, 400)]
+    named = documents.finding(evidence=(Evidence(kind="connection", id="c390", note="late"),))
+    built = documents.build(documents.recording(), documents.tables(rows, span_ms=9000.0), [named])
+    drawn = draw(built, {})
+    assert [lane.id for lane in drawn.lanes][-2:] == ["c149", "c390"]
+    assert drawn.lanes[-1].mark_x == pytest.approx(LABEL_PX + PLOT_PX, abs=1)
+
+
+def test_the_axis_ends_with_the_last_lane_that_is_drawn():
+    rows = [documents.connection(number, 10.0 * number) for number in range(1, 400)]
+    assert picture(rows, span_ms=9000.0).ticks[-1].label == "1.4 s"
