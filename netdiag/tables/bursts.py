@@ -24,7 +24,7 @@ _DIRECTIONS = objects([None, "send", "receive"])
 def bursts(events: Columns, found: Sockets) -> pd.DataFrame:
     """Return the bursts by connection and time; a burst that was written in parts is one again."""
     direction = events.integers("direction")
-    rows = found.rows_of(events.integers("cookie"))
+    rows = found.rows_of(events.integers("cookie"), events.instant("began"))
     wanted = np.flatnonzero((rows >= 0) & ((direction == Direction.SEND) | (direction == Direction.RECEIVE)))
     began, ended = events.instant("began"), events.instant("ended")
     order = wanted[np.lexsort((ended[wanted], began[wanted], rows[wanted]))]
@@ -73,8 +73,8 @@ def _lag(events: Columns, direction: Ints, starts: Ints) -> Any:
 
 def retransmits(events: Columns, found: Sockets) -> pd.DataFrame:
     """Return the retransmitted segments by time."""
-    rows = found.rows_of(events.integers("cookie"))
     at = events.instant("began")
+    rows = found.rows_of(events.integers("cookie"), at)
     index = np.flatnonzero((rows >= 0) & (events.integers("direction") == Direction.RETRANSMIT))
     index = index[np.lexsort((rows[index], at[index]))]
     columns = {"connection": rows[index], "at_ns": at[index], "bytes": events.count("bytes")[index]}

@@ -36,49 +36,72 @@ _FINAL = (TcpKind.CLOSED, TcpKind.FAILED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sockets:
-    """The last record of each socket, one row each, in order of time."""
+    """The last record of each connection, one row each, in order of time. A socket may have had several of them."""
 
     last: Columns
     cookies: Ints
+    begin: Floats
+    """When each connection began: -inf for one older than the trace."""
     opened: Floats
     established: Floats
     kind: Ints
     state: Ints
     flags: Ints
 
-    def rows_of(self, cookies: Ints) -> Ints:
-        """Return the row of each cookie, -1 where no such socket is known."""
+    def rows_of(self, cookies: Ints, at: Floats | None = None) -> Ints:
+        """Return the row of each socket's connection at an instant, its last one without; -1 where none is known."""
         if not len(self.cookies):
             return np.full(len(cookies), -1, np.int64)
-        order = np.argsort(self.cookies)
-        at = np.searchsorted(self.cookies, cookies, sorter=order).clip(max=len(order) - 1)
-        rows = order[at]
-        return np.where(self.cookies[rows] == cookies, rows, -1)
+        order = np.lexsort((self.begin, self.cookies))
+        mine = self.cookies[order]
+        first, last = np.searchsorted(mine, cookies), np.searchsorted(mine, cookies, side="right") - 1
+        known = last >= first
+        if at is not None:
+            begin = self.begin[order]
+            for place in np.flatnonzero(last > first).tolist():  # a socket that connected more than once: rare
+                earlier = np.searchsorted(begin[first[place] : last[place] + 1], at[place], side="right") - 1
+                last[place] = first[place] + max(earlier, 0)
+        return np.where(known, order[np.where(known, last, 0)], -1)
 
 
 def sockets(events: Columns) -> Sockets:
     """Pick the last record of each connection; what an earlier record knew and it does not is kept."""
     events = events.take(events.integers("kind") != TcpKind.LISTENER)
+    events = events.take(np.lexsort((events.instant("time"), events.integers("cookie"))))
     cookies, time, kind = events.integers("cookie"), events.instant("time"), events.integers("kind")
-    order = np.lexsort((np.arange(len(time)), time, np.isin(kind, _FINAL), cookies))
-    starts = np.flatnonzero(np.diff(cookies[order], prepend=-1)) if len(order) else np.zeros(0, np.int64)
-    last = order[np.append(starts[1:], len(order)) - 1] if len(order) else order
-    opened, established, seen = (
-        _least(values[order], starts) for values in (events.instant("opened"), events.instant("established"), time)
-    )
+    order = np.lexsort((time, np.isin(kind, _FINAL), _lives(cookies, events.instant("opened"))))
+    events = events.take(order)
+    lives = _lives(events.integers("cookie"), events.instant("opened"))
+    starts = np.flatnonzero(np.diff(lives, prepend=-1)) if len(lives) else np.zeros(0, np.int64)
+    last = np.append(starts[1:], len(lives)) - 1 if len(lives) else starts
+    opened, established, seen = (_least(events.instant(name), starts) for name in ("opened", "established", "time"))
     preexisting = events.integers("flags")[last] & TcpFlags.PREEXISTING != 0
     begin = np.where(preexisting, -np.inf, np.where(np.isnan(opened), seen, opened))
-    by_time = np.lexsort((cookies[last], seen, begin))
+    by_time = np.lexsort((events.integers("cookie")[last], seen, begin))
     final = events.take(last[by_time])
     return Sockets(
         last=final,
         cookies=final.integers("cookie"),
+        begin=begin[by_time],
         opened=opened[by_time],
         established=established[by_time],
         kind=final.integers("kind"),
         state=final.integers("state"),
         flags=final.integers("flags"),
     )
+
+
+def _lives(cookies: Ints, opened: Floats) -> Ints:
+    """Number the connections of sockets, from records in order of socket and time.
+
+    A socket that is connected anew has another `opened`; a record that does not know it belongs to the one before.
+    """
+    place = np.arange(len(cookies))
+    new = np.diff(cookies, prepend=-1) != 0 if len(cookies) else np.zeros(0, bool)
+    known = np.maximum.accumulate(np.where(new | ~np.isnan(opened), place, 0))
+    opened = np.nan_to_num(opened[known], nan=-np.inf)
+    new[1:] |= opened[1:] != opened[:-1]
+    return np.cumsum(new)
 
 
 def _least(values: Floats, starts: Ints) -> Floats:

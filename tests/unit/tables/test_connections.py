@@ -140,3 +140,27 @@ def test_listeners_have_their_first_and_last_look():
     assert tables.listeners[["local_port", "drops", "accept_queue"]].to_numpy().tolist() == [
         [80, 0, 1], [80, 9, 3], [81, 0, 0],
     ]  # fmt: skip
+
+
+def test_a_socket_that_connects_again_makes_another_connection():
+    """Refused first, then connected; calls go to the connection that they were made in."""
+    builder = event(RecordingBuilder(), error=111, opened=ns(1), time=ns(2))
+    for time, kind in ((11, ESTABLISHED), (20, CLOSED)):
+        event(builder, kind=kind, opened=ns(10), established=ns(11), time=ns(time), bytes_sent=5)
+    event(builder, kind=SNAPSHOT, opened=ns(30), established=ns(31), time=ns(40), state=1, bytes_sent=9)
+    for at, size in ((15, 5), (35, 9)):
+        member = {"began": ns(at), "ended": ns(at), "time": ns(at), "direction": 1, "bytes": size, "calls": 1}
+        builder.record("tcp_io", cookie=1, **member)
+    tables = build(builder.recording())
+    assert tables.connections["outcome"].tolist() == ["refused", "established", "established"]
+    assert tables.connections["bytes_sent"].tolist() == [0, 5, 9]
+    assert tables.connections["id"].tolist() == ["c1", "c2", "c3"]
+    assert tables.bursts[["connection", "bytes"]].to_numpy().tolist() == [[1, 5], [2, 9]]
+
+
+def test_a_socket_older_than_the_trace_that_is_dissolved_and_connects_again():
+    builder = event(RecordingBuilder(), kind=CLOSED, opened=0, flags=PREEXISTING, time=ns(5))
+    event(builder, kind=SNAPSHOT, opened=ns(10), established=ns(11), time=ns(20), state=1)
+    rows = build(builder.recording()).connections
+    assert rows["preexisting"].tolist() == [True, False]
+    assert np.isnan(rows["opened_ns"][0])

@@ -1,0 +1,554 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Owners, addresses, outcomes, bytes and times of real connections, compared with what the test itself did."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import math
+import mmap
+import os
+import random
+import select
+import socket
+import struct
+import threading
+import time
+
+import pytest
+
+from tests.kernel.harness import cookie, drain, ended_well, half, in_child, serve, until
+
+pytestmark = pytest.mark.kernel
+
+IPPROTO_MPTCP = 262
+PR_SET_NAME = 15
+EINPROGRESS, EADDRNOTAVAIL = errno.EINPROGRESS, errno.EADDRNOTAVAIL
+
+
+def in_thread(action):
+    """Run `action` in a thread named `ndk-worker`; return its thread number and what it returned."""
+    result = []
+
+    def work():
+        ctypes.CDLL(None).prctl(PR_SET_NAME, b"ndk-worker", 0, 0, 0)
+        result.append((threading.get_native_id(), action()))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return result[0]
+
+
+def test_the_owner_is_the_thread_that_connects_and_the_thread_that_serves(trace, keep):
+    tracing = trace()
+    listener = keep(serve())
+    tid, client = in_thread(lambda: socket.create_connection(listener.getsockname()))
+    server = keep(listener.accept()[0])
+    keep(client).sendall(b"hello")
+    server.recv(10)
+    numbers = cookie(client), cookie(server)
+    tracing.stop()
+    mine, theirs = map(tracing.row, numbers)
+    assert (mine["pid"], mine["tid"], mine["comm"], mine["role"]) == (os.getpid(), tid, "ndk-worker", "client")
+    assert (theirs["pid"], theirs["tid"], theirs["role"]) == (os.getpid(), os.getpid(), "server")
+    assert (mine["io_pid"], mine["io_tid"]) == (os.getpid(), os.getpid())
+    assert (mine["close"], mine["outcome"]) == ("open", "established")
+
+
+def test_a_connection_belongs_to_the_worker_that_served_it(trace, keep):
+    """Three processes accept from one listener, which none of them made."""
+    tracing = trace()
+    listener = keep(serve())
+
+    def work():
+        for _ in range(20):
+            sock, _ = listener.accept()
+            with sock:
+                sock.recv(100)
+                sock.sendall(struct.pack("=I", os.getpid()))
+
+    workers = [in_child(work) for _ in range(3)]
+    told = {}
+    for _ in range(60):
+        with socket.create_connection(listener.getsockname()) as client:
+            client.sendall(b"who?")
+            told[client.getsockname()[1]] = struct.unpack("=I", client.recv(4))[0]
+    ended_well(workers)
+    ends = tracing.stop().connections
+    servers = ends[ends["role"] == "server"]
+    assert dict(zip(servers["remote_port"], servers["pid"], strict=True)) == told
+    assert set(told.values()) == set(workers)
+    clients = ends[ends["role"] == "client"]
+    assert set(clients["pid"]) == {os.getpid()}
+    assert set(zip(clients["bytes_sent"], clients["bytes_received"], strict=True)) == {(4, 4)}
+    assert len(ends) == 120
+
+
+@pytest.mark.parametrize(
+    ("listens", "connects", "family", "ip"),
+    [
+        ("127.0.0.1", "127.0.0.1", "ipv4", "127.0.0.1"),
+        ("::1", "::1", "ipv6", "::1"),
+        ("127.0.0.1", "::ffff:127.0.0.1", "ipv4", "127.0.0.1"),
+        ("::", "127.0.0.1", "ipv4", "127.0.0.1"),
+        ("127.0.0.7", "127.0.0.7", "ipv4", "127.0.0.7"),
+    ],
+)
+def test_addresses_of_both_ends(listens, connects, family, ip, trace, keep):
+    tracing = trace()
+    listener = keep(serve(listens))
+    port = listener.getsockname()[1]
+    client = keep(socket.socket(socket.AF_INET6 if ":" in connects else socket.AF_INET))
+    client.connect((connects, port))
+    server = keep(listener.accept()[0])
+    local = client.getsockname()[1]
+    numbers = cookie(client), cookie(server)
+    tracing.stop()
+    mine, theirs = map(tracing.row, numbers)
+    columns = ["family", "local_port", "remote_ip", "remote_port", "protocol"]
+    assert mine[columns].tolist() == [family, local, ip, port, "tcp"]
+    assert theirs[["family", "local_ip", "local_port", "remote_port"]].tolist() == [family, ip, port, local]
+    assert mine["local_ip"] == theirs["remote_ip"]
+
+
+def test_subflows_of_mptcp_are_told_apart(trace, keep):
+    try:
+        listener = keep(socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP))
+    except OSError as error:
+        pytest.skip(f"needs MPTCP: {error}")
+    tracing = trace()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    client = keep(socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP))
+    client.connect(listener.getsockname())
+    server = keep(listener.accept()[0])
+    client.sendall(b"x" * 5000)
+    until(lambda: len(server.recv(8000, socket.MSG_PEEK)) == 5000)
+    local, remote = client.getsockname()[1], client.getpeername()[1]
+    client.close()
+    server.close()
+    ends = tracing.stop().connections
+    subflow = ends[(ends["local_port"] == local) & (ends["remote_port"] == remote)].iloc[0]
+    assert set(ends["protocol"]) == {"mptcp"}
+    assert (subflow["pid"], subflow["role"], subflow["bytes_sent"]) == (os.getpid(), "client", 5000)
+
+
+def test_a_connect_that_does_not_wait(trace, keep):
+    tracing = trace()
+    listener = keep(serve())
+    client = keep(socket.socket())
+    client.setblocking(False)
+    began = time.monotonic_ns()
+    assert client.connect_ex(listener.getsockname()) in (0, EINPROGRESS)
+    select.select([], [client], [], 5)
+    ended = time.monotonic_ns()
+    number = cookie(client)
+    tracing.stop()
+    row = tracing.row(number)
+    assert (row["outcome"], row["error"], row["pid"]) == ("established", None, os.getpid())
+    assert tracing.since_start(began) <= row["opened_ns"] <= row["established_ns"] <= tracing.since_start(ended)
+    assert row["connect_ms"] == pytest.approx((row["established_ns"] - row["opened_ns"]) / 1e6)
+
+
+def test_refused_whether_waited_for_or_not(trace, keep):
+    tracing = trace()
+    with serve() as listener:
+        target = listener.getsockname()
+    numbers = []
+    for blocking in (True, False, True):
+        sock = keep(socket.socket())
+        sock.setblocking(blocking)
+        sock.connect_ex(target)
+        numbers.append(cookie(sock))
+    ends = tracing.stop().connections
+    assert sorted(ends["cookie"]) == sorted(numbers)
+    assert set(ends["outcome"]) == {"refused"}
+    assert set(ends["error"]) == {"ECONNREFUSED"}
+    assert set(ends["remote_port"]) == {target[1]}
+    assert ends["close"].isna().all()
+
+
+def test_a_filtered_connect_times_out_is_given_up_or_is_still_waiting(trace, network, keep):
+    """The child lives in the namespace: what still waits at the end is found there."""
+    network.rules("tcp dport 4242 drop")
+    network.run("sysctl", "-qw", "net.ipv4.tcp_syn_retries=1", "net.ipv4.tcp_syn_linear_timeouts=0")
+    tracing = trace()
+    here, there = keep(*socket.socketpair())
+
+    def attempt():
+        with network.inside():
+            patient, hasty, waiting = socks = [socket.socket() for _ in range(3)]
+            for sock in socks:
+                sock.setblocking(False)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, 6)
+            patient.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, 1)
+            assert [sock.connect_ex(("127.0.0.1", 4242)) for sock in socks] == [EINPROGRESS] * 3
+            there.sendall(struct.pack("=QQQ", *map(cookie, socks)))
+            time.sleep(0.2)
+            hasty.close()
+            select.select([], [patient], [], 8)
+            there.sendall(b"timeout" if patient.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 110 else b"?")
+            there.recv(1)
+            waiting.close()
+
+    child = in_child(attempt)
+    numbers = struct.unpack("=QQQ", here.recv(24))
+    assert here.recv(10) == b"timeout"
+    tracing.stop()
+    here.sendall(b".")
+    ended_well([child])
+    rows = [tracing.row(number) for number in numbers]
+    assert [row["outcome"] for row in rows] == ["timeout", "cancelled", "pending"]
+    assert [row["error"] for row in rows] == ["ETIMEDOUT", None, None]
+    assert [row["syn_retransmits"] for row in rows[:2]] == [1, 0]
+    assert [row["pid"] for row in rows] == [child] * 3
+    assert math.isnan(rows[2]["established_ns"])
+    assert not any(row["never_sent"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [("unreachable", "EHOSTUNREACH"), ("prohibit", "EACCES"), ("blackhole", "EINVAL"), (None, "ENETUNREACH")],
+)
+def test_without_a_way_nothing_is_sent_and_that_is_said(kind, error, trace, network, keep):
+    if kind:
+        network.run("ip", "route", "add", kind, "10.77.9.0/24")
+    tracing = trace()
+    with network.inside():
+        sock = keep(socket.socket())
+    assert errno.errorcode[sock.connect_ex(("10.77.9.1", 443))] == error
+    number = cookie(sock)
+    sock.close()
+    tracing.stop()
+    row = tracing.row(number)
+    assert (row["outcome"], row["never_sent"], row["role"]) == ("unreachable", True, "client")
+    assert (row["remote_ip"], row["remote_port"], row["pid"]) == ("10.77.9.1", 443, os.getpid())
+
+
+def test_an_answer_of_host_unreachable(trace, network, keep):
+    """The SYN leaves and a router's word comes back."""
+    network.rules("tcp dport 4242 reject with icmp type host-unreachable")
+    tracing = trace()
+    with network.inside():
+        sock = keep(socket.socket())
+    assert errno.errorcode[sock.connect_ex(("127.0.0.1", 4242))] == "EHOSTUNREACH"
+    number = cookie(sock)
+    tracing.stop()
+    row = tracing.row(number)
+    assert (row["outcome"], row["error"], row["never_sent"]) == ("unreachable", "EHOSTUNREACH", False)
+
+
+def test_a_reset_during_the_handshake_is_refused_at_once(trace, network, keep):
+    network.rules("tcp dport 4242 reject with tcp reset")
+    tracing = trace()
+    with network.inside():
+        sock = keep(socket.socket())
+    assert sock.connect_ex(("127.0.0.1", 4242)) == errno.ECONNREFUSED
+    number = cookie(sock)
+    tracing.stop()
+    assert tracing.row(number)["outcome"] == "refused"
+
+
+def test_when_no_local_port_is_left(trace, network, keep):
+    network.run("sysctl", "-qw", "net.ipv4.ip_local_port_range=40000 40003")
+    tracing = trace()
+    with network.inside():
+        listener = keep(serve())
+        socks = keep(*(socket.socket() for _ in range(6)))
+    results = [sock.connect_ex(listener.getsockname()) for sock in socks]
+    failed = [sock for sock, result in zip(socks, results, strict=True) if result == EADDRNOTAVAIL]
+    assert len(failed) >= 2
+    numbers = [cookie(sock) for sock in failed]
+    for sock in socks:
+        sock.close()
+    tracing.stop()
+    for number in numbers:
+        row = tracing.row(number)
+        assert (row["outcome"], row["error"], row["never_sent"]) == ("unreachable", "EADDRNOTAVAIL", True)
+        assert row["remote_port"] == listener.getsockname()[1]
+
+
+def test_bytes_are_exact_in_both_directions(trace, keep):
+    draw = random.Random(4242)
+    tracing = trace()
+    listener = keep(serve())
+    told = {}
+    for _ in range(100):
+        there, back = (draw.choice([0, 1, 1448, 20_000, 65_536, 131_072]) for _ in range(2))
+        client, server = half(listener)
+        with client, server:
+            sender = threading.Thread(target=client.sendall, args=(b"a" * there,))
+            sender.start()
+            drain(server, there)
+            sender.join()
+            sender = threading.Thread(target=server.sendall, args=(b"b" * back,))
+            sender.start()
+            drain(client, back)
+            sender.join()
+            told[cookie(client)], told[cookie(server)] = (there, back), (back, there)
+    ends = tracing.stop().connections
+    sizes = zip(ends["bytes_sent"], ends["bytes_received"], strict=True)
+    assert dict(zip(ends["cookie"], sizes, strict=True)) == told
+    assert tracing.loss("tcp")[1] == 0
+
+
+def test_data_that_the_program_read_late(trace, keep):
+    tracing = trace()
+    client, server = keep(*half(keep(serve())))
+    server.sendall(b"answer")
+    sent = time.monotonic_ns()
+    time.sleep(0.3)
+    client.recv(100)
+    read = time.monotonic_ns()
+    number = cookie(client)
+    tables = tracing.stop()
+    row = tracing.row(number)
+    mine = tables.bursts[(tables.bursts["connection"] == row.name) & (tables.bursts["direction"] == "receive")]
+    assert len(mine) == 1
+    assert mine["max_lag_ms"].iloc[0] == pytest.approx((read - sent) / 1e6, abs=5)
+    assert row["first_received_ns"] == pytest.approx(tracing.since_start(sent), abs=5e6)
+    assert row["last_read_ns"] == pytest.approx(tracing.since_start(read), abs=5e6)
+
+
+def test_a_look_at_data_without_taking_it_is_no_reading(trace, keep):
+    tracing = trace()
+    client, server = keep(*half(keep(serve())))
+    server.sendall(b"answer")
+    until(lambda: client.recv(100, socket.MSG_PEEK))
+    number = cookie(client)
+    tracing.stop()
+    row = tracing.row(number)
+    assert (row["receives"], row["unread"], row["bytes_received"]) == (0, 6, 6)
+
+
+def test_calls_in_a_row_are_one_burst_and_a_pause_ends_it(trace, keep):
+    tracing = trace()
+    client, server = keep(*half(keep(serve())))
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    instants = []
+    for sizes in ((100, 20, 3), (5000,), (7, 7)):
+        instants.append(time.monotonic_ns())
+        for size in sizes:
+            client.sendall(b"x" * size)
+        time.sleep(0.03)
+    drain(server, 5137)
+    number = cookie(client)
+    tables = tracing.stop()
+    mine = tables.bursts[tables.bursts["connection"] == tracing.row(number).name]
+    assert mine[["bytes", "calls", "first_bytes"]].to_numpy().tolist() == [[123, 3, 100], [5000, 1, 5000], [14, 2, 7]]
+    assert set(mine["direction"]) == {"send"}
+    assert set(mine["tid"]) == {os.getpid()}
+    for began, instant in zip(mine["began_ns"], instants, strict=True):
+        assert began == pytest.approx(tracing.since_start(instant), abs=5e6)
+    assert tracing.row(number)["sends"] == 6
+
+
+def test_keepalive_is_seen(trace, keep):
+    tracing = trace()
+    listener = keep(serve())
+    asked, _ = keep(*half(listener))
+    silent, _ = keep(*half(listener))
+    asked.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    numbers = cookie(asked), cookie(silent)
+    tracing.stop()
+    assert [tracing.row(number)["keepalive_probes"] for number in numbers] == [True, False]
+
+
+def test_connections_older_than_the_trace(trace, keep):
+    listener = keep(serve())
+    client, server = keep(*half(listener))
+    client.sendall(b"x" * 3000)
+    drain(server, 3000)
+    server.sendall(b"y" * 70)
+    drain(client, 70)
+    time.sleep(0.06)
+    tracing = trace()
+    client.sendall(b"z" * 5)
+    drain(server, 5)
+    numbers = cookie(client), cookie(server)
+    tracing.stop()
+    mine, theirs = map(tracing.row, numbers)
+    assert (mine["preexisting"], mine["role"], theirs["role"]) == (True, "client", "server")
+    assert (mine["bytes_sent"], mine["bytes_received"]) == (3005, 70)
+    assert (theirs["bytes_sent"], theirs["bytes_received"]) == (70, 3005)
+    assert math.isnan(mine["opened_ns"])
+    assert math.isnan(mine["connect_ms"])
+    assert (mine["pid"], theirs["pid"], mine["sends"]) == (os.getpid(), os.getpid(), 1)
+
+
+def test_one_tuple_used_by_two_connections(trace, keep):
+    tracing = trace()
+    listener = keep(serve())
+    numbers, local = [], 0
+    for size in (10, 20):
+        client = keep(socket.socket())
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        client.bind(("127.0.0.1", local))
+        client.connect(listener.getsockname())
+        local = client.getsockname()[1]
+        server = keep(listener.accept()[0])
+        client.sendall(b"x" * size)
+        drain(server, size)
+        numbers.append(cookie(client))
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        server.close()
+    ends = tracing.stop().connections
+    rows = [tracing.row(number) for number in numbers]
+    assert [row["local_port"] for row in rows] == [local, local]
+    assert [row["bytes_sent"] for row in rows] == [10, 20]
+    assert len(ends) == 4
+
+
+def test_one_socket_that_connects_twice_makes_two_connections(trace, keep):
+    """After a refused connect, and after a connection that was dissolved, the same socket may connect again."""
+    tracing = trace()
+    listener = keep(serve())
+    with serve() as gone:
+        nobody = gone.getsockname()
+    client = keep(socket.socket())
+    assert client.connect_ex(nobody) == errno.ECONNREFUSED
+    client.connect(listener.getsockname())
+    server = keep(listener.accept()[0])
+    client.sendall(b"first")
+    drain(server, 5)
+    unspecified = struct.pack("=H14x", socket.AF_UNSPEC)
+    assert ctypes.CDLL(None).connect(client.fileno(), unspecified, len(unspecified)) == 0
+    client.connect(listener.getsockname())
+    again = keep(listener.accept()[0])
+    client.sendall(b"second")
+    drain(again, 6)
+    number = cookie(client)
+    ends = tracing.stop().connections
+    mine = ends[ends["cookie"] == number]
+    assert mine["outcome"].tolist() == ["refused", "established", "established"]
+    assert mine["bytes_sent"].tolist() == [0, 5, 6]
+    assert mine["remote_port"].tolist() == [nobody[1], listener.getsockname()[1], listener.getsockname()[1]]
+
+
+def test_a_socket_that_was_handed_to_another_process(trace, keep):
+    tracing = trace()
+    listener = keep(serve())
+    client, server = keep(*half(listener))
+    client.sendall(b"mine")
+    here, there = keep(*socket.socketpair(socket.AF_UNIX))
+
+    def use():
+        _, fds, _, _ = socket.recv_fds(there, 10, 1)
+        with socket.socket(fileno=fds[0]) as passed:
+            passed.sendall(b"theirs")
+
+    child = in_child(use)
+    socket.send_fds(here, [b"f"], [client.fileno()])
+    ended_well([child])
+    drain(server, 10)
+    number = cookie(client)
+    tables = tracing.stop()
+    row = tracing.row(number)
+    assert (row["pid"], row["io_pid"], row["shared"]) == (os.getpid(), os.getpid(), True)
+    mine = tables.bursts[tables.bursts["connection"] == row.name]
+    assert [(int(pid), int(size)) for pid, size in zip(mine["pid"], mine["bytes"], strict=True)] == [
+        (os.getpid(), 4), (child, 6),
+    ]  # fmt: skip
+
+
+def test_a_socket_that_a_child_inherited(trace, keep):
+    tracing = trace()
+    client, server = keep(*half(keep(serve())))
+    child = in_child(lambda: client.sendall(b"from the child"))
+    ended_well([child])
+    drain(server, 14)
+    number = cookie(client)
+    tracing.stop()
+    row = tracing.row(number)
+    assert (row["pid"], row["io_pid"], row["bytes_sent"]) == (os.getpid(), child, 14)
+
+
+def test_a_file_that_the_kernel_sends_by_itself(trace, keep, tmp_path):
+    path = tmp_path / "body"
+    path.write_bytes(bytes(50_000))
+    tracing = trace()
+    client, server = keep(*half(keep(serve())))
+    with path.open("rb") as file:
+        assert os.sendfile(client.fileno(), file.fileno(), 0, 50_000) == 50_000
+    drain(server, 50_000)
+    number = cookie(client)
+    tables = tracing.stop()
+    row = tracing.row(number)
+    mine = tables.bursts[tables.bursts["connection"] == row.name]
+    assert (row["bytes_sent"], mine["bytes"].sum(), row["io_pid"]) == (50_000, 50_000, os.getpid())
+
+
+def test_data_that_is_spliced_from_and_to_a_pipe(trace, keep):
+    tracing = trace()
+    client, server = keep(*half(keep(serve())))
+    out, into = os.pipe()
+    os.write(into, bytes(4000))
+    assert splice(out, client.fileno(), 4000) == 4000
+    until(lambda: len(server.recv(5000, socket.MSG_PEEK)) == 4000)
+    read = splice(server.fileno(), into, 4000)
+    os.close(out)
+    os.close(into)
+    numbers = cookie(client), cookie(server)
+    tracing.stop()
+    mine, theirs = map(tracing.row, numbers)
+    assert (mine["bytes_sent"], mine["sends"] > 0) == (4000, True)
+    assert (theirs["bytes_received"], theirs["unread"]) == (4000, 4000 - read)
+
+
+def splice(source, target, count):
+    return ctypes.CDLL(None, use_errno=True).splice(source, None, target, None, ctypes.c_size_t(count), 0)
+
+
+def test_sends_and_receives_through_io_uring(trace, keep):
+    ring = keep(Uring())
+    tracing = trace()
+    client, server = keep(*half(keep(serve())))
+    buffer = ctypes.create_string_buffer(b"through the ring", 16)
+    assert ring.call(Uring.SEND, client.fileno(), buffer) == 16
+    assert ring.call(Uring.RECV, server.fileno(), buffer) == 16
+    numbers = cookie(client), cookie(server)
+    tracing.stop()
+    mine, theirs = map(tracing.row, numbers)
+    assert (mine["bytes_sent"], mine["sends"], mine["io_pid"]) == (16, 1, os.getpid())
+    assert (theirs["bytes_received"], theirs["receives"], theirs["pid"]) == (16, 1, os.getpid())
+
+
+class Uring:
+    """One submission at a time, by the structs of include/uapi/linux/io_uring.h."""
+
+    SEND, RECV = 26, 27
+
+    def __init__(self):
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        params = ctypes.create_string_buffer(120)
+        self.fd = self.libc.syscall(425, 4, params)
+        if self.fd < 0:
+            pytest.skip(f"needs io_uring: {os.strerror(ctypes.get_errno())}")
+        self.sq = struct.unpack_from("=10I", params, 40)
+        self.cq = struct.unpack_from("=10I", params, 80)
+        entries, completions = struct.unpack_from("=II", params)
+        self.ring = mmap.mmap(self.fd, max(self.sq[6] + entries * 4, self.cq[5] + completions * 16), offset=0)
+        self.sqes = mmap.mmap(self.fd, entries * 64, offset=0x10000000)
+
+    def word(self, at):
+        return int.from_bytes(self.ring[at : at + 4], "little")
+
+    def put(self, at, value):
+        self.ring[at : at + 4] = value.to_bytes(4, "little")
+
+    def call(self, operation, fd, buffer):
+        self.sqes[:64] = struct.pack("=BBHiQQI", operation, 0, 0, fd, 0, ctypes.addressof(buffer), 16).ljust(64, b"\0")
+        tail = self.word(self.sq[1])
+        self.put(self.sq[6] + 4 * (tail & self.word(self.sq[2])), 0)
+        self.put(self.sq[1], tail + 1)
+        assert self.libc.syscall(426, self.fd, 1, 1, 1, None, 0) == 1
+        head = self.word(self.cq[0])
+        at = self.cq[5] + 16 * (head & self.word(self.cq[2]))
+        (result,) = struct.unpack("=i", self.ring[at + 8 : at + 12])
+        self.put(self.cq[0], head + 1)
+        return result
+
+    def close(self):
+        os.close(self.fd)
