@@ -100,7 +100,13 @@ def _parts(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     for row in document["summary"]["time"]:
         share = 100 * (row["share"] or 0.0)
         parts.append(
-            {**row, "name": words.PARTS[row["part"]], "source": source.get(row["part"], ""), "x": at, "width": share}
+            {
+                **row,
+                "name": words.part(row["part"], document),
+                "source": source.get(row["part"], ""),
+                "x": at,
+                "width": share,
+            }
         )
         at += share
     return parts

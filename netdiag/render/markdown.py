@@ -28,7 +28,7 @@ def render(document: Mapping[str, Any], options: Options) -> str:  # noqa: ARG00
     parts = [
         _head(document),
         *(_finding(finding) for finding in document["findings"]),
-        _time(document["summary"]),
+        _time(document),
         _hosts(document["summary"]["by_host"]),
         _coverage(document),
     ]
@@ -95,12 +95,13 @@ def _grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
 
 
-def _time(summary: Mapping[str, Any]) -> str:
+def _time(document: Mapping[str, Any]) -> str:
+    summary = document["summary"]
     if not summary["time_ms"]:
         return ""
     rows = [
         (
-            words.PARTS[row["part"]],
+            words.part(row["part"], document),
             words.span(row["ms"], summary["time_ms"]),
             words.percent(row["share"], 1),
             format_ms(row["p50_ms"]),

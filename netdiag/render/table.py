@@ -166,7 +166,7 @@ def _time(paper: Paper, document: Mapping[str, Any]) -> None:
         if (row["share"] or 0.0) < _LEAST_SHARE:
             continue  # took no time that shows, or could not be seen in any call: then the coverage line says so
         share = UNKNOWN if row["share"] is None else f"{100 * row['share']:.1f}"
-        name = f"  {words.PARTS[row['part']]}"
+        name = f"  {words.part(row['part'], document)}"
         figures = f"{words.span(row['ms'], summary['time_ms']):>9}{share:>7}{format_ms(row['p50_ms']):>12}"
         paper.line(f"{fit(name, 38)}{figures}   {source.get(row['part'], '')}")
 
@@ -252,13 +252,13 @@ def _missing(probe: Mapping[str, Any]) -> str:
 
 
 def _read_requests(document: Mapping[str, Any]) -> list[str]:
+    """Return how the requests were seen, and on how many connections they could not be."""
     requests = document["requests"]
-    if not requests:
-        sealed = sum(row["encrypted"] is True for row in document["connections"])
-        return [f"{words.plural(sealed, 'connection')} encrypted, requests not read"] if sealed else []
     names = {"plaintext": "read in plaintext", "records": "from TLS records", "sockets": "from sends and receives"}
     tally = {source: sum(row["source"] == source for row in requests) for source in names}
-    return [f"{number:,}/{len(requests):,} requests {names[source]}" for source, number in tally.items() if number]
+    told = [f"{number:,}/{len(requests):,} requests {names[source]}" for source, number in tally.items() if number]
+    sealed = sum(row["encrypted"] is True and row["requests"] is None for row in document["connections"])
+    return [*told, f"{words.plural(sealed, 'connection')} encrypted, requests not read"] if sealed else told
 
 
 def _next(paper: Paper, document: Mapping[str, Any], recording: str | None) -> None:

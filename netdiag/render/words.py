@@ -15,6 +15,7 @@ __all__ = [
     "command",
     "endpoint",
     "name_of",
+    "part",
     "percent",
     "plural",
     "seconds",
@@ -122,6 +123,19 @@ def sources(document: Mapping[str, Any]) -> dict[str, str]:
     names = _joined(row["source"] for row in document["resolutions"])
     known = {"connect": "kernel", "reader": "kernel", "queue": "kernel", "client-setup": "kernel"}
     return {**dict.fromkeys(("send", "server", "receive"), calls), **known, "tls": shakes, "dns": names}
+
+
+def part(name: str, document: Mapping[str, Any]) -> str:
+    """Return what a part of the time is called; for TLS with versions, and whether handshakes were full."""
+    done = [row for row in document["handshakes"] if row["outcome"] == "completed"]
+    if name != "tls" or not done:
+        return PARTS[name]
+    versions = {safe(row["version"]).removeprefix("TLSv") for row in done if row["version"]}
+    resumed = sum(row["resumed"] is True for row in done)
+    known = sum(row["resumed"] is not None for row in done)
+    kind = "full" if resumed == 0 else "resumed" if resumed == len(done) else f"{resumed} of {len(done)} resumed"
+    detail = [*sorted(versions), *([kind] if known == len(done) else [])]
+    return f"{PARTS[name]} ({', '.join(detail)})" if detail else PARTS[name]
 
 
 def _joined(values: Any) -> str:

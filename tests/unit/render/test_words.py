@@ -72,3 +72,20 @@ def test_columns_of_seconds():
     assert words.span(1234.5, 2000.0) == "1.234"
     assert words.span(1234.5, 20_000.0) == "1.23"
     assert words.span(None, 1.0) == "–"
+
+
+@pytest.mark.parametrize(
+    ("shakes", "name"),
+    [
+        ([], "TLS handshake"),
+        ([("TLSv1.3", False), ("TLSv1.3", False)], "TLS handshake (1.3, full)"),
+        ([("TLSv1.3", True)], "TLS handshake (1.3, resumed)"),
+        ([("TLSv1.2", True), ("TLSv1.3", False)], "TLS handshake (1.2, 1.3, 1 of 2 resumed)"),
+        ([("TLSv1.3", None)], "TLS handshake (1.3)"),
+        ([(None, None)], "TLS handshake"),
+    ],
+)
+def test_the_tls_part_says_which_version_and_whether_full(shakes, name):
+    rows = [{"outcome": "completed", "version": version, "resumed": resumed} for version, resumed in shakes]
+    assert words.part("tls", {"handshakes": rows}) == name
+    assert words.part("dns", {"handshakes": rows}) == "name look-up"
