@@ -109,7 +109,8 @@ def _time(document: Mapping[str, Any]) -> str:
         for row in summary["time"]
     ]
     title = f"## Where {words.seconds(summary['time_ms'])} of request time went"
-    return f"{title}\n\n{_grid(('part', 'total s', 'share', 'p50 a call'), rows)}"
+    head = ("part", f"total {words.unit(summary['time_ms'])}", "share", "p50 a call")
+    return f"{title}\n\n{_grid(head, rows)}"
 
 
 def _hosts(hosts: Sequence[Mapping[str, Any]]) -> str:

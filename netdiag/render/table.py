@@ -160,7 +160,9 @@ def _time(paper: Paper, document: Mapping[str, Any]) -> None:
     if not summary["time_ms"]:
         return
     head = f"where {words.seconds(summary['time_ms'])} of request time went"
-    paper.line(f"{fit(head, 38)}{'total s':>9}{'%':>7}{'p50 a call':>12}   source", "bold")
+    paper.line(
+        f"{fit(head, 38)}{'total ' + words.unit(summary['time_ms']):>9}{'%':>7}{'p50 a call':>12}   source", "bold"
+    )
     source = words.sources(document)
     for row in summary["time"]:
         if (row["share"] or 0.0) < _LEAST_SHARE:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from netdiag.text import safe
-from netdiag.units import UNKNOWN, format_count
+from netdiag.units import UNKNOWN, format_count, format_ms
 
 __all__ = [
     "PARTS",
@@ -21,6 +21,7 @@ __all__ = [
     "seconds",
     "sources",
     "span",
+    "unit",
 ]
 
 PARTS: dict[str, str] = {
@@ -47,20 +48,30 @@ def plural(value: int | None, one: str, many: str | None = None) -> str:
 
 
 def seconds(value_ms: float | None) -> str:
-    """Return a duration in seconds: `61.4 s`, below a second `0.041 s`; minutes where there are two or more."""
+    """Return a duration: `61.4 s`, below a second `41 ms`, from two minutes on `62 min 5 s`."""
     if value_ms is None:
         return f"{UNKNOWN} s"
+    if 0 < value_ms < _SECOND_MS:
+        return format_ms(value_ms)
     value = value_ms / _SECOND_MS
     if value >= _MINUTE_S:
         minutes, rest = divmod(round(value), 60)
         return f"{minutes:,} min {rest} s"
-    return f"{value:.1f} s" if value >= 1 or value == 0 else f"{value:.3f} s"
+    return f"{value:.1f} s"
+
+
+def unit(total_ms: float) -> str:
+    """Return the unit for a column of times that add up to a total: `ms`, from ten seconds on `s`."""
+    return "ms" if total_ms < 10 * _SECOND_MS else "s"
 
 
 def span(value_ms: float | None, total_ms: float) -> str:
-    """Return seconds without unit, as a column of a table has them: with more digits where the total is short."""
-    digits = 3 if total_ms < 10 * _SECOND_MS else 2
-    return UNKNOWN if value_ms is None else f"{value_ms / _SECOND_MS:,.{digits}f}"
+    """Return a time without unit, as a column of a table has them, in the unit that `unit` says."""
+    if value_ms is None:
+        return UNKNOWN
+    if unit(total_ms) == "s":
+        return f"{value_ms / _SECOND_MS:,.2f}"
+    return f"{value_ms:,.0f}" if total_ms >= _SECOND_MS else f"{value_ms:,.1f}"
 
 
 def percent(share: float | None, digits: int = 0) -> str:

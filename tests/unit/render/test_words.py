@@ -27,7 +27,7 @@ def test_a_share_never_rounds_to_nothing_or_to_all(share, digits, text):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "– s"), (0.0, "0.0 s"), (41.0, "0.041 s"), (61_400.0, "61.4 s"), (3_725_000.0, "62 min 5 s")],
+    [(None, "– s"), (0.0, "0.0 s"), (41.0, "41 ms"), (61_400.0, "61.4 s"), (3_725_000.0, "62 min 5 s")],
 )
 def test_seconds(value, text):
     assert words.seconds(value) == text
@@ -69,8 +69,9 @@ def test_sources_follow_the_requests():
 
 
 def test_columns_of_seconds():
-    assert words.span(1234.5, 2000.0) == "1.234"
-    assert words.span(1234.5, 20_000.0) == "1.23"
+    assert (words.span(12.34, 200.0), words.unit(200.0)) == ("12.3", "ms")
+    assert (words.span(1234.5, 2000.0), words.unit(2000.0)) == ("1,234", "ms")
+    assert (words.span(1234.5, 20_000.0), words.unit(20_000.0)) == ("1.23", "s")
     assert words.span(None, 1.0) == "–"
 
 
