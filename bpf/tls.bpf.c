@@ -75,23 +75,23 @@ static __always_inline void write_record(const struct follow *f, __u8 type, __u8
 	nd_submit(record_events, e);
 }
 
+static __always_inline bool starts(const __u8 *b, __u8 b0, __u8 b1, __u8 b2, __u8 b3)
+{
+	return b[0] == b0 && b[1] == b1 && b[2] == b2 && b[3] == b3;
+}
+
 static __always_inline __u8 classify(const __u8 *b)
 {
-	if (b[0] == 'C' && b[1] == 'O' && b[2] == 'N' && b[3] == 'N')
+	if (starts(b, 'C', 'O', 'N', 'N'))
 		return ND_WIRE_CONNECT;
-	if (b[0] == 'P' && b[1] == 'R' && b[2] == 'I' && b[3] == ' ')
+	if (starts(b, 'P', 'R', 'I', ' '))
 		return ND_WIRE_HTTP2;
-	/* a method is upper-case letters, three to seven of them before a space: RFC 9110 section 9.1 */
-	for (int i = 0; i < 3; i++)
-		if (b[i] < 'A' || b[i] > 'Z')
-			return ND_WIRE_OTHER;
-	for (int i = 3; i < PEEK_BYTES; i++) {
-		if (b[i] == ' ')
-			return ND_WIRE_HTTP1;
-		if (b[i] < 'A' || b[i] > 'Z')
-			return ND_WIRE_OTHER;
-	}
-	return ND_WIRE_HTTP1;
+	/* the methods that are in use: "EHLO " of SMTP, for one, looks like a method as well */
+	if (starts(b, 'G', 'E', 'T', ' ') || starts(b, 'P', 'O', 'S', 'T') || starts(b, 'P', 'U', 'T', ' ') ||
+	    starts(b, 'H', 'E', 'A', 'D') || starts(b, 'P', 'A', 'T', 'C') || starts(b, 'D', 'E', 'L', 'E') ||
+	    starts(b, 'O', 'P', 'T', 'I'))
+		return ND_WIRE_HTTP1;
+	return ND_WIRE_OTHER;
 }
 
 static __always_inline void say_class(const struct follow *f, __u8 class)
