@@ -134,7 +134,7 @@ def _replace(file: Path, data: bytes) -> None:
     try:
         with os.fdopen(descriptor, "wb") as out:
             out.write(data)
-            os.fchmod(out.fileno(), _mode(target))
+        Path(name).chmod(_mode(target))
         Path(name).replace(target)
     except OSError:
         with contextlib.suppress(OSError):

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import io
-import os
 import stat
 import subprocess
 import sys
@@ -69,7 +68,7 @@ def test_what_cannot_be_written_is_a_wrong_call_and_leaves_nothing(tmp_path, mon
     def full(*_args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fchmod", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(UsageError, match="No space left"):
         results.write_text("new", tmp_path / "out", io.StringIO())
     assert list(tmp_path.iterdir()) == []
