@@ -12,8 +12,9 @@
 /* Pauses shorter than this join calls of one direction into one record. */
 const volatile __u64 nd_burst_gap_ns = 1000000;
 
+/* Kernel memory only: the reader maps a window of each. A million records a second fill the second in 0.1 s. */
 ND_RING(events, 1 << 20);
-ND_RING(io_events, 1 << 21);
+ND_RING(io_events, 1 << 23);
 
 struct nd_io {
 	__u64 arrived;

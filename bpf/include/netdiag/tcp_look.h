@@ -36,10 +36,14 @@ struct nd_holder {
 	bool wanted;
 };
 
-/* struct sock * → a process that holds it, a wanted one where there is one. */
+/*
+ * struct sock * → a process that holds it, a wanted one where there is one. Only the first and the last walk fill
+ * it, so it takes what they find and nothing before.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 17);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u64);
 	__type(value, struct nd_holder);
 } socket_holders SEC(".maps");
