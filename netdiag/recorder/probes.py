@@ -113,7 +113,8 @@ class ProbeSet:
         level = tcp.get("nd_pidns_level")
         if level != before:  # only now the programs know which numbers this process sees
             for variables in self._variables.values():
-                variables.set("nd_pidns_level", level)
+                if "nd_pidns_level" in variables:  # not every probe looks at processes
+                    variables.set("nd_pidns_level", level)
             walk(self._walks["holders"])
 
     def _jiffies(self) -> tuple[int, int]:
