@@ -18,6 +18,7 @@ from netdiag.tables.encryption import encrypted
 from netdiag.tables.exchanges import exchanges, speaks_http2
 from netdiag.tables.flights import Flights
 from netdiag.tables.handshakes import handshakes
+from netdiag.tables.hellos import Said, hellos
 from netdiag.tables.model import Loss, Tables
 from netdiag.tables.processes import processes
 from netdiag.tables.records import Wire, records, wire
@@ -47,7 +48,8 @@ def build(recording: Recording) -> Tables:
             tables["bursts"], tables["retransmits"] = bursts(io, found), retransmits(io, found)
         if headers is not None:
             tables["records"], seen = records(headers, found), wire(headers, found)
-        _join(tables, seen, whole=io is not None)
+        said = hellos(recording.facts_of("hello"), found, tables["connections"], recording.start_ns)
+        _join(tables, seen, said, whole=io is not None)
     process = _columns(recording, "process")
     tables["processes"] = processes(process, recording.facts_of("process"), recording.start_ns)
     return Tables(
@@ -58,7 +60,7 @@ def build(recording: Recording) -> Tables:
     )
 
 
-def _join(tables: dict[str, pd.DataFrame], seen: Wire, *, whole: bool) -> None:
+def _join(tables: dict[str, pd.DataFrame], seen: Wire, said: dict[int, Said], *, whole: bool) -> None:
     """Add what only connections and bursts together can tell; without bursts all of it stays unknown."""
     ends = tables["connections"]
     calls = tables.setdefault("bursts", empty("bursts"))
@@ -70,7 +72,7 @@ def _join(tables: dict[str, pd.DataFrame], seen: Wire, *, whole: bool) -> None:
         ends["turns"] = _count(found[found["answered"].to_numpy()], len(ends))
     # HTTP/2 has many requests in flight: its turns are none.
     plain = (ends["encrypted"] == False).to_numpy() & (seen.speaks != WireClass.HTTP2)  # noqa: E712 - None is neither
-    secret, inferred = _encrypted(tables, ends, calls, seen)
+    secret, inferred = _encrypted(tables, ends, calls, seen, said)
     asked = pd.concat([plain_exchanges(found, plain), inferred]).sort_values(["connection", "began_ns"], kind="stable")
     requests = from_exchanges(ends, asked.reset_index(drop=True), tables["handshakes"])
     ends["requests"] = np.where(plain | secret, _count(requests, len(ends)), np.nan)
@@ -78,12 +80,12 @@ def _join(tables: dict[str, pd.DataFrame], seen: Wire, *, whole: bool) -> None:
 
 
 def _encrypted(
-    tables: dict[str, pd.DataFrame], ends: pd.DataFrame, calls: pd.DataFrame, seen: Wire
+    tables: dict[str, pd.DataFrame], ends: pd.DataFrame, calls: pd.DataFrame, seen: Wire, said: dict[int, Said]
 ) -> tuple[Any, pd.DataFrame]:
     """Add the handshakes; return which connections' requests are all known from records, and all that are."""
     flights = Flights(ends, tables.setdefault("records", empty("records")))
     ticket = tickets(ends, flights)
-    tables["handshakes"] = handshakes(ends, flights, ticket)
+    tables["handshakes"] = handshakes(ends, flights, ticket, said)
     handshake = tables["handshakes"]
     name = np.full(len(ends), None, object)
     name[handshake["connection"].to_numpy()] = handshake["id"].to_numpy()

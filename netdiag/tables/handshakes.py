@@ -1,67 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TLS handshakes from the headers of their records: how long, which version, resumed or not. Pure.
+"""TLS handshakes: their course from the headers of records, what was agreed from the messages in the clear. Pure.
 
-A TLS 1.2 server that sends its ChangeCipherSpec before the client's resumes. A TLS 1.3 server that sends no certificate
-resumes: its flight then holds some extensions and its Finished, and is smaller than any certificate with signature.
+Where messages are missing, headers tell what they can: a TLS 1.2 server that sends its ChangeCipherSpec before the
+client's resumes. A TLS 1.3 server that sends no certificate resumes: its flight then holds some extensions and its
+Finished, and is smaller than any certificate with signature.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from netdiag.decode.tls_names import alert_name, version_name
+from netdiag.tables.agreements import agreements
 from netdiag.tables.codes import RecordType
 from netdiag.tables.columns import Floats, Objects
-from netdiag.tables.flights import CLIENT_HELLO, Bools, Flights
+from netdiag.tables.flights import CLIENT_HELLO, SERVER_HELLO, Bools, Flights
+from netdiag.tables.hellos import Said
 from netdiag.tables.schema import frame, objects
 
 __all__ = ["handshakes"]
 
-_VERSIONS = {1: "TLSv1.0", 2: "TLSv1.1", 3: "TLSv1.2"}
+_TLS_MAJOR = 0x0300
 _HEADER_BYTES = 5
 _NEW_SESSION_TICKET = 4
 _ALERT_BYTES = 2
+_END_OF_EARLY_DATA_BYTES = 21
+"""Fragment of that message: 4 bytes, content type, tag. The key changes after it, so it is a record of its own."""
 _MAX_RESUMED_FLIGHT, _MIN_FULL_FLIGHT = 250, 400
 """Encrypted bytes of a TLS 1.3 server's flight: below, no certificate fits; above, nothing else is that large."""
-_ALERTS = {
-    0: "close_notify", 10: "unexpected_message", 20: "bad_record_mac", 22: "record_overflow", 40: "handshake_failure",
-    42: "bad_certificate", 43: "unsupported_certificate", 44: "certificate_revoked", 45: "certificate_expired",
-    46: "certificate_unknown", 47: "illegal_parameter", 48: "unknown_ca", 49: "access_denied", 50: "decode_error",
-    51: "decrypt_error", 70: "protocol_version", 71: "insufficient_security", 80: "internal_error",
-    86: "inappropriate_fallback", 90: "user_canceled", 109: "missing_extension", 110: "unsupported_extension",
-    112: "unrecognized_name", 113: "bad_certificate_status_response", 115: "unknown_psk_identity",
-    116: "certificate_required", 120: "no_application_protocol",
-}  # fmt: skip
+_NUMBERS = ("client_hello_bytes", "certificate_count", "tickets_issued")
 
 
-def handshakes(connections: pd.DataFrame, flights: Flights, tickets: Bools) -> pd.DataFrame:
-    """Return the handshakes that were seen from their ClientHello on, in order of time."""
+def handshakes(connections: pd.DataFrame, flights: Flights, tickets: Bools, said: Mapping[int, Said]) -> pd.DataFrame:
+    """Return the handshakes that were seen from their ClientHello on, in order of time.
+
+    `tickets` tells which records are session tickets of TLS 1.3; `said` has the messages by row of the connection.
+    """
     f = flights
-    completed = f.seen(f.finished)
+    completed = _completed(f)
     alert = _alerts(f)
     over = connections["closed_by"].notna().to_numpy() | connections["ended_ns"].notna().to_numpy()
     outcome = np.where(completed, "completed", np.where(over | (alert != None), "failed", "unfinished"))  # noqa: E711
     hello_at, finished_at = f.time_of(f.hello), f.time_of(f.finished)
-    hellos = np.bincount(f.row[f.handshake & f.client & (f.first == CLIENT_HELLO)], minlength=f.rows)
-    flight = _server_flight(f)
-    chosen = np.flatnonzero(f.seen(f.hello))
-    chosen = chosen[np.argsort(hello_at[chosen], kind="stable")]
     columns: dict[str, Any] = {
         "pid": connections["pid"].to_numpy(),
         "started_ns": hello_at,
-        "duration_ms": (finished_at - hello_at) / 1e6,
+        "duration_ms": np.where(completed, (finished_at - hello_at) / 1e6, np.nan),
         "outcome": outcome.astype(object),
         "alert": alert,
-        "version": _version(f),
-        "resumed": _resumed(f, completed),
-        "hello_retry": _known((f.new | f.old) & f.seen(f.server_hello), f.new & (hellos > 1)),
-        "client_hello_bytes": f.length[np.minimum(f.hello, max(len(f.length) - 1, 0))] if len(f.length) else hello_at,
-        "server_flight_bytes": np.where(completed, flight, np.nan),
-        "tickets_issued": _ticket_count(f, tickets, completed),
-        **_sides(connections, f),
+        "server_flight_bytes": np.where(completed, _server_flight(f), np.nan),
+        **_sides(connections, f, completed),
+        **_agreed(f, tickets, completed, said),
     }
+    chosen = np.flatnonzero(f.seen(f.hello))
+    chosen = chosen[np.argsort(hello_at[chosen], kind="stable")]
     table = frame(
         "handshakes",
         len(chosen),
@@ -72,36 +68,83 @@ def handshakes(connections: pd.DataFrame, flights: Flights, tickets: Bools) -> p
     return table
 
 
-def _known(where: Bools, values: Bools) -> Objects:
-    """Return True and False where it is known, None elsewhere."""
+def _agreed(f: Flights, tickets: Bools, completed: Bools, said: Mapping[int, Said]) -> dict[str, Any]:
+    """Return what the messages tell, and where they do not what the headers of the records do."""
+    told: dict[str, Any] = dict(agreements(said, f.rows))
+    hellos = np.bincount(f.row[f.handshake & f.client & (f.first == CLIENT_HELLO)], minlength=f.rows)
+    size = f.length[np.minimum(f.hello, len(f.length) - 1)] if len(f.length) else np.zeros(f.rows)
+    guessed = {
+        "version": _version(f),
+        "resumed": _resumed(f, completed),
+        "hello_retry": _known((f.new | f.old) & f.seen(f.server_hello), f.new & (hellos > 1)),
+        "client_hello_bytes": _known(f.seen(f.hello), size),
+        "tickets_issued": _known(completed, _ticket_count(f, tickets)),
+    }
+    for name, values in guessed.items():
+        told[name] = np.where(told[name] == None, values, told[name])  # noqa: E711 - element by element
+    told["resumed"][~completed] = None
+    told["tickets_issued"][~completed] = None
+    _settle_early_data(f, completed, told)
+    return told | {name: told[name].astype(np.float64) for name in _NUMBERS}
+
+
+def _settle_early_data(f: Flights, completed: Bools, told: dict[str, Any]) -> None:
+    """Say what became of early data: a server that accepted it is told where it ends, before the Finished."""
+    ended = f.app & f.client & (f.length == _END_OF_EARLY_DATA_BYTES)
+    ended &= (f.index > f.server_hello[f.row]) & (f.index < f.finished[f.row])
+    decided = (told["early_data"] == "offered") & (told["resumed"] == True) & completed  # noqa: E712
+    told["early_data"][decided] = np.where(f.any_of(ended), "accepted", "refused")[decided]
+
+
+def _completed(f: Flights) -> Bools:
+    """Tell where the client's Finished was sent and, in TLS 1.2, the server's too."""
+    change = f.type == RecordType.CHANGE_CIPHER_SPEC
+    changed = f.first_of(change & ~f.client)
+    sealed = f.handshake & ~f.client & (f.index > changed[f.row])
+    return f.seen(f.finished) & (~f.old | f.any_of(sealed))
+
+
+def _known(where: Bools, values: Any) -> Objects:
+    """Return the values where they are known, None elsewhere."""
     result = np.full(len(where), None, object)
     result[where] = values[where]
     return result
 
 
 def _alerts(f: Flights) -> Objects:
-    """Return the first alert in the clear of each connection, which only comes before the handshake is done."""
-    clear = (f.type == RecordType.ALERT) & (f.length == _ALERT_BYTES) & (f.index < f.finished[f.row])
-    first = f.first_of(clear)
+    """Return the first alert in the clear of each connection: of a side that has not changed to its keys yet."""
+    change = f.type == RecordType.CHANGE_CIPHER_SPEC
+    changed = np.where(f.client, f.first_of(change & f.client)[f.row], f.first_of(change & ~f.client)[f.row])
+    early = (f.index < f.finished[f.row]) | (f.old[f.row] & (f.index < changed))
+    first = f.first_of((f.type == RecordType.ALERT) & (f.length == _ALERT_BYTES) & early)
     seen = f.seen(first)
     codes = np.where(seen, f.second[np.where(seen, first, 0)], -1) if len(f.row) else np.full(f.rows, -1)
-    return objects([None if code < 0 else _ALERTS.get(code, str(code)) for code in codes.tolist()])
+    return objects([None if code < 0 else alert_name(code) for code in codes.tolist()])
 
 
 def _version(f: Flights) -> Objects:
     old = np.zeros(f.rows, np.int64)
     index = np.flatnonzero(f.handshake & ~f.client)
     old[f.row[index]] = f.version[index]
-    names = objects([_VERSIONS.get(version) for version in old.tolist()])
+    names = objects([version_name(_TLS_MAJOR + version) if version else None for version in old.tolist()])
     names[~f.old] = None
     names[f.new] = "TLSv1.3"
     return names
 
 
 def _server_flight(f: Flights) -> Floats:
-    """Return the bytes of the server's records up to the client's Finished, headers included."""
-    part = np.flatnonzero(~f.client & (f.index < f.finished[f.row]))
+    """Return the bytes of the server's records from its final hello to the client's Finished, headers included."""
+    start = np.minimum(_last_server_hello(f), f.finished)
+    part = np.flatnonzero(~f.client & (f.index >= start[f.row]) & (f.index < f.finished[f.row]))
     return np.bincount(f.row[part], weights=f.length[part] + _HEADER_BYTES, minlength=f.rows).astype(np.float64)
+
+
+def _last_server_hello(f: Flights) -> Any:
+    """Return the index of the last ServerHello before the client's Finished: the one behind a retry."""
+    at = np.flatnonzero(f.handshake & ~f.client & (f.first == SERVER_HELLO) & (f.index < f.finished[f.row]))
+    last = f.server_hello.copy()
+    last[f.row[at]] = at
+    return last
 
 
 def _resumed(f: Flights, completed: Bools) -> Objects:
@@ -116,22 +159,51 @@ def _resumed(f: Flights, completed: Bools) -> Objects:
     return result
 
 
-def _ticket_count(f: Flights, tickets: Bools, completed: Bools) -> Floats:
+def _ticket_count(f: Flights, tickets: Bools) -> Floats:
     """Return how many session tickets came: in TLS 1.2 one message in the clear before the server's Finished."""
     new = np.bincount(f.row[tickets], minlength=f.rows)
     old = np.bincount(f.row[f.handshake & ~f.client & (f.first == _NEW_SESSION_TICKET)], minlength=f.rows)
-    return np.where(completed, np.where(f.old, old, new), np.nan)
+    return np.where(f.old, old, new).astype(np.float64)
 
 
-def _sides(connections: pd.DataFrame, f: Flights) -> dict[str, Any]:
-    """Return how long each side worked and the network took, for one round trip between the hellos."""
-    hello, answer, finished = f.time_of(f.hello), f.time_of(f.server_hello), f.time_of(f.finished)
-    last = np.full(f.rows, np.nan)
-    part = np.flatnonzero(~f.client & (f.index < f.finished[f.row]))
-    last[f.row[part]] = f.time[part]
-    rtt = np.where(connections["role"] == "client", connections["min_rtt_ms"], 0.0)
-    return {
-        "network_ms": rtt,
-        "server_ms": np.maximum((answer - hello) / 1e6 - rtt, 0.0),
-        "client_ms": np.maximum((finished - last) / 1e6, 0.0),
-    }
+def _sides(connections: pd.DataFrame, f: Flights, completed: Bools) -> dict[str, Any]:
+    """Return how long each side worked, and the rest as the network's.
+
+    Each answer of the server, and a request to retry is one, takes a round trip that is not its work. Where the
+    server's end was traced it is the client's answers that hold the round trips.
+    """
+    rtt = connections["min_rtt_ms"].to_numpy()
+    asked, answered = _turnarounds(f, f.client), _turnarounds(f, ~f.client)
+    client = (connections["role"] == "client").to_numpy()
+    server_ms = answered[0] - np.where(client, answered[1] * rtt, 0.0)
+    client_ms = asked[0] - np.where(client, 0.0, asked[1] * rtt)
+    server_ms, client_ms = np.maximum(server_ms, 0.0), np.maximum(client_ms, 0.0)
+    whole = (f.time_of(f.finished) - f.time_of(f.hello)) / 1e6
+    sides = {"network_ms": np.maximum(whole - server_ms - client_ms, 0.0), "server_ms": server_ms}
+    sides["client_ms"] = client_ms
+    return {name: np.where(completed, values, np.nan) for name, values in sides.items()}
+
+
+def _turnarounds(f: Flights, mine: Bools) -> tuple[Floats, Floats]:
+    """Return the time that one side took to answer, in ms, and how often it did, up to the client's Finished.
+
+    An answer of the client ends with the last record of its flight, one of the server with its first: the rest of a
+    long flight is on the way.
+    """
+    part = np.flatnonzero((f.index >= f.hello[f.row]) & (f.index <= f.finished[f.row]) & _speaks(f))
+    row, own, at = f.row[part], mine[part], f.time[part]
+    inside = row[1:] == row[:-1]
+    answers, works = np.zeros(len(part), bool), np.zeros(len(part), bool)
+    answers[1:] = inside & own[1:] & ~own[:-1]
+    works[1:] = inside & own[1:] & (~own[:-1] | (f.client[part] & (part > f.server_hello[row]))[1:])
+    took = np.append(0.0, np.diff(at) / 1e6)[: len(part)]
+    total = np.bincount(row[works], weights=took[works], minlength=f.rows)
+    return total.astype(np.float64), np.bincount(row[answers], minlength=f.rows).astype(np.float64)
+
+
+def _speaks(f: Flights) -> Bools:
+    """Leave out what is sent without waiting: a ChangeCipherSpec of TLS 1.3, early data."""
+    early = f.app & f.client & (f.index < f.server_hello[f.row])
+    empty = (f.type == RecordType.CHANGE_CIPHER_SPEC) & f.new[f.row]
+    speaks: Bools = ~early & ~empty
+    return speaks

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from netdiag.tables.codes import Direction, RecordType
+from netdiag.tables.codes import Direction, RecordType, WireClass
 from netdiag.tables.columns import Columns, Ints
 from netdiag.tables.connections import Sockets
 from netdiag.tables.schema import frame, objects
@@ -36,6 +36,7 @@ def wire(events: Columns, found: Sockets) -> Wire:
     said = np.flatnonzero((rows >= 0) & (kind == RecordType.CLASS))
     said = said[np.argsort(at[said], kind="stable")]
     seen.speaks[rows[said]] = events.integers("first")[said]
+    seen.speaks[rows[(rows >= 0) & (kind >= RecordType.CHANGE_CIPHER_SPEC)]] = WireClass.TLS
     seen.gaps[rows[(rows >= 0) & (kind == RecordType.GAP)]] = True
     return seen
 
@@ -48,7 +49,7 @@ def records(events: Columns, found: Sockets) -> pd.DataFrame:
     at = events.instant("time")
     known = (direction == Direction.SEND) | (direction == Direction.RECEIVE)
     index = np.flatnonzero((rows >= 0) & known & (kind >= RecordType.CHANGE_CIPHER_SPEC))
-    index = index[np.lexsort((events.integers("offset")[index], at[index], rows[index]))]
+    index = index[np.lexsort((index, at[index], rows[index]))]
     columns = {
         "connection": rows[index],
         "at_ns": at[index],

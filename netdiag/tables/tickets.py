@@ -2,8 +2,8 @@
 """Session tickets of TLS 1.3: records of the server that look like data and are no answer. Pure.
 
 A server sends them as soon as it has the client's Finished, often when the first request is already under way. Certain
-are those that come before any request, or sooner after it than an answer can, and several of one size with more to come.
-A single one is known by the size that was certain on other connections to that server, or by coming at once.
+are those that come before any request or sooner after it than an answer can, and several of one size with more to
+come. A single one is known by the size that was certain on other connections to that server, or by coming at once.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ class _Leading:
         keys = pd.MultiIndex.from_frame(ends.assign(length=self._length[:, 0]))
         rows, places = np.nonzero(certain)
         sizes = pd.MultiIndex.from_frame(ends.iloc[rows].assign(length=self._length[rows, places]))
-        return np.asarray(keys.isin(sizes), bool) & self._small[:, 0] & self._more[:, 0]
+        known: Bools = np.asarray(keys.isin(sizes), bool) & self._small[:, 0] & self._more[:, 0]
+        return known
 
     def follow(self, first: Bools) -> Bools:
         """Return which places are tickets where the first is one: those alike that come with it, too."""

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a handshake agreed on, from the messages of both sides. Pure.
+
+Rules that are easily got wrong: the final ServerHello decides, not a HelloRetryRequest; the session id that TLS 1.3
+echoes says nothing; a client that offers TLS 1.3 sends a session id for old middleboxes; in TLS 1.2 a server that
+resumes echoes the id that was offered and sends no certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from netdiag.decode.tls import ClientHello, ServerHello
+from netdiag.tables.columns import Objects
+from netdiag.tables.hellos import Said
+
+__all__ = ["NAMES", "agreements"]
+
+NAMES = (
+    "version", "cipher", "group", "sni", "alpn_offered", "alpn", "offered", "resumed", "early_data", "hello_retry",
+    "client_hello_bytes", "certificate_count", "tickets_issued",
+)  # fmt: skip
+"""Columns of `handshakes` that the messages tell."""
+
+_CERTIFICATE = 11
+
+
+def agreements(said: Mapping[int, Said], rows: int) -> dict[str, Objects]:
+    """Return the columns, one element a connection, None where the messages do not tell."""
+    columns = {name: np.full(rows, None, object) for name in NAMES}
+    for row, one in said.items():
+        for name, value in (_offer(one) | _choice(one)).items():
+            columns[name][row] = value
+    return columns
+
+
+def _offer(said: Said) -> dict[str, Any]:
+    """Return what the client's first hello says."""
+    if not said.client.client_hellos:
+        return {}
+    hello = said.client.client_hellos[0]
+    return {
+        "sni": hello.sni,
+        "alpn_offered": None if hello.cut and not hello.alpn else list(hello.alpn),
+        "offered": _offered(said, hello),
+        "early_data": "offered" if hello.early_data else None if hello.cut else "none",
+        "client_hello_bytes": hello.size,
+    }
+
+
+def _offered(said: Said, hello: ClientHello) -> str | None:
+    if hello.psk:
+        return "psk"
+    if hello.ticket:
+        return "ticket"
+    final = said.server.final
+    if hello.session_id_bytes and (not hello.offers_13 or (said.echoed and final is not None and not final.is_13)):
+        return "session_id"
+    return None if hello.cut else "none"
+
+
+def _choice(said: Said) -> dict[str, Any]:
+    """Return what the server's hellos and its other messages say."""
+    hellos, final = said.server.server_hellos, said.server.final
+    retried = any(hello.retry for hello in hellos)
+    found: dict[str, Any] = {"hello_retry": True if retried else None}
+    if final is None or final.cut:
+        return found
+    found |= {"hello_retry": retried, "version": final.version, "cipher": final.cipher}
+    found |= _choice_13(said, final, retried=retried) if final.is_13 else _choice_12(said, final)
+    return found
+
+
+def _choice_13(said: Said, final: ServerHello, *, retried: bool) -> dict[str, Any]:
+    """TLS 1.3: the rest of the server's flight is encrypted, ALPN and certificates with it."""
+    refused = bool(said.client.client_hellos and said.client.client_hellos[0].early_data and (retried or not final.psk))
+    return {"group": final.group, "resumed": final.psk} | ({"early_data": "refused"} if refused else {})
+
+
+def _choice_12(said: Said, final: ServerHello) -> dict[str, Any]:
+    full = _CERTIFICATE in said.server.kinds
+    resumed = False if full else (True if said.echoed else None)
+    found: dict[str, Any] = {"alpn": final.alpn, "group": said.server.curve, "resumed": resumed}
+    found["certificate_count"] = 0 if resumed and said.server_whole else said.server.certificates
+    if said.server_whole and said.server.cut_at is None:
+        found["tickets_issued"] = len(said.server.ticket_lifetimes)
+    early = bool(said.client.client_hellos and said.client.client_hellos[0].early_data)
+    return found | ({"early_data": "refused"} if early else {})
