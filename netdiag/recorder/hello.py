@@ -2,11 +2,12 @@
 """Handshake messages on their way into the recording, without what must not be kept.
 
 What passes in the clear of a TLS handshake is kept as the fact `hello`, one per direction, with the lengths of
-everything but without its secrets and bulk: randoms, key shares, tickets, PSK identities and binders, certificates
-and signatures become zeros (RFC 8446 section 4, RFC 5246 section 7.4). Of a session id four bytes are kept apart, so that
-its echo is recognised. What is left is mostly the same for each connection of a client, and is written once. Nothing is
-interpreted here that isn't needed to find those places; whatever doesn't fit the
-grammar is zeroed from there on. Standard library only.
+everything but without its secrets and bulk (RFC 8446 section 4, RFC 5246 section 7.4): only what a list here names is
+copied - versions, cipher suites, groups, names of host and protocols - and all else becomes zeros: randoms, key shares,
+tickets, PSK identities and binders, cookies, certificates, signatures. Of a session id four bytes are kept apart, so
+that its echo is recognised. What is left is mostly the same for each connection of a client, and is written once.
+Nothing is interpreted here that isn't needed to find those places; where a message does not fit the grammar, nothing of
+its lists is kept. Standard library only.
 """
 
 from __future__ import annotations
@@ -26,15 +27,21 @@ _QUIET_NS = 300_000_000
 """A direction that was quiet for so long has said its hello."""
 _MAX_OPEN = 20_000
 _MAX_BYTES = 16_384
-_HANDSHAKE, _ALERT_OR_CCS = 22, (20, 21)
+_HANDSHAKE = 22
 _CLIENT_HELLO, _SERVER_HELLO, _NEW_SESSION_TICKET, _CERTIFICATE, _SERVER_KEY_EXCHANGE = 1, 2, 4, 11, 12
-_KEPT_OF = {_NEW_SESSION_TICKET: 4, _SERVER_KEY_EXCHANGE: 4}
-"""Bytes at the start of other messages that stay: a ticket's lifetime, the curve of a key exchange."""
-_KEY_SHARE = 51
-_EMPTIED_EXTENSIONS = frozenset({35, 41, 0xFE0D, 0xFF01})
-"""session_ticket, pre_shared_key, encrypted_client_hello, renegotiation_info."""
+_KNOWN_TYPES = frozenset({0, 1, 2, 3, 4, 5, 6, 8, 11, 12, 13, 14, 15, 16, 20, 21, 22, 24, 25, 67, 254})
+_NAMED_CURVE = 3
+_KEY_SHARES = (40, 51)
+"""Of drafts, and of RFC 8446."""
+_CLIENT_KEPT = frozenset({0, 10, 11, 13, 16, 28, 43, 45})
+"""server_name, supported_groups, ec_point_formats, signature_algorithms, ALPN, record_size_limit, supported_versions,
+psk_key_exchange_modes: the extensions whose content stays."""
+_SERVER_KEPT = frozenset({11, 16, 28, 41, 43})
+"""Of a server's pre_shared_key there is only the number of the identity that it chose."""
 _RETRY_RANDOM = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 """The random of a ServerHello that is a HelloRetryRequest: RFC 8446 section 4.1.3."""
+_HELLO_FIXED = 35
+"""Version, random, length of the session id."""
 _SESSION_ID_KEPT = 4
 _SEND = 1
 """Of `enum nd_direction`."""
@@ -42,12 +49,34 @@ _MAX_KNOWN = 4096
 """Different hellos that are remembered, to write each once."""
 
 
+class _Open:
+    """A direction of a connection that may still say more of its hello."""
+
+    def __init__(self, *, began: int, start: int) -> None:
+        self.began, self.last, self.raw, self.whole = began, began, bytearray(), True
+        self._start = start
+
+    def add(self, now: int, offset: int, piece: bytes) -> None:
+        """Add a piece that continues what is there; any other shows that something is missing."""
+        self.last = now
+        follows = offset == self._start + len(self.raw) and len(self.raw) + len(piece) <= _MAX_BYTES
+        if self.whole and follows and (self.raw or _is_record(piece)):
+            self.raw += piece
+        else:
+            self.whole = False
+
+
+def _is_record(data: bytes) -> bool:
+    """Tell whether the header of a record of the handshake's time stands here."""
+    return data[:1] in (b"\x14", b"\x15", b"\x16") and data[1:2] == b"\x03"
+
+
 class Hellos:
     """Puts pieces from the ring together and writes one fact per direction of a connection."""
 
     def __init__(self, writer: RecordingWriter) -> None:
         self._writer = writer
-        self._open: dict[tuple[int, int], tuple[int, bytearray, int, bool]] = {}
+        self._open: dict[tuple[int, int], _Open] = {}
         self._known: dict[bytes, int] = {}
         self._next = 1
 
@@ -67,19 +96,18 @@ class Hellos:
         key = (cookie, direction)
         if key not in self._open and len(self._open) >= _MAX_OPEN:
             self.flush(now, quiet_ns=0)
-        began, raw, _, whole = self._open.get(key, (now, bytearray(), now, True))
-        if whole and offset == len(raw) and len(raw) + len(piece) <= _MAX_BYTES:
-            raw += piece
-        else:
-            whole = False
-        self._open[key] = (began, raw, now, whole)
+        hello = self._open.get(key)
+        if hello is None:
+            # behind a proxy's CONNECT or after a pause a hello does not begin at the start of the stream
+            hello = self._open[key] = _Open(began=now, start=offset)
+        hello.add(now, offset, piece)
 
     def flush(self, now_ns: int | None = None, *, quiet_ns: int = _QUIET_NS) -> None:
         """Write the hellos that are complete: nothing came for `quiet_ns`."""
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) if now_ns is None else now_ns
-        for key in [key for key, (_, _, last, _) in self._open.items() if now - last >= quiet_ns]:
-            began, raw, _, whole = self._open.pop(key)
-            self._write(key, began, messages(bytes(raw)), whole=whole)
+        for key in [key for key, hello in self._open.items() if now - hello.last >= quiet_ns]:
+            hello = self._open.pop(key)
+            self._write(key, hello.began, messages(bytes(hello.raw)), whole=hello.whole)
 
     def _write(self, key: tuple[int, int], began: int, hello: bytes, *, whole: bool) -> None:
         session, data = session_id(hello), redact(hello)
@@ -106,30 +134,24 @@ def messages(raw: bytes) -> bytes:
     """Return the handshake messages of a run of TLS records, put together; up to the first strange record."""
     found = bytearray()
     at = 0
-    while at + 5 <= len(raw):
-        kind, length = raw[at], int.from_bytes(raw[at + 3 : at + 5], "big")
-        if kind == _HANDSHAKE:
+    while at + 5 <= len(raw) and _is_record(raw[at : at + 2]):
+        length = int.from_bytes(raw[at + 3 : at + 5], "big")
+        if raw[at] == _HANDSHAKE:
             found += raw[at + 5 : at + 5 + length]
-        elif kind not in _ALERT_OR_CCS:
-            break
         at += 5 + length
     return bytes(found)
 
 
 def redact(data: bytes) -> bytes:
     """Return handshake messages with secrets and bulk zeroed; same length."""
-    out = bytearray(data)
+    out = bytearray(len(data))
     at = 0
-    while at + 4 <= len(out):
-        kind, length = out[at], int.from_bytes(out[at + 1 : at + 4], "big")
-        body = at + 4
-        end = min(body + length, len(out))
-        if kind in (_CLIENT_HELLO, _SERVER_HELLO):
-            _hello(out, body, end, client=kind == _CLIENT_HELLO)
-        elif kind == _CERTIFICATE:
-            _certificates(out, body, end)
-        else:
-            _zero(out, min(body + _KEPT_OF.get(kind, 0), end), end)
+    while at + 4 <= len(data) and data[at] in _KNOWN_TYPES:
+        kind, length = data[at], int.from_bytes(data[at + 1 : at + 4], "big")
+        out[at : at + 4] = data[at : at + 4]
+        body, end = at + 4, min(at + 4 + length, len(data))
+        for start, stop in _kept(data, kind, body, end, whole=at + 4 + length <= len(data)):
+            out[start:stop] = data[start:stop]
         at = body + length
     return bytes(out)
 
@@ -141,50 +163,77 @@ def session_id(data: bytes) -> bytes:
     return data[39 : 39 + min(data[38], _SESSION_ID_KEPT)]
 
 
-def _zero(out: bytearray, start: int, end: int) -> None:
-    if end > start:
-        out[start:end] = bytes(end - start)
+_Spans = list[tuple[int, int]]
 
 
-def _hello(out: bytearray, at: int, end: int, *, client: bool) -> None:
-    """Zero random, session id, and what extensions must not say."""
-    if at + 35 > end:
-        _zero(out, at, end)
-        return
-    if bytes(out[at + 2 : at + 34]) != _RETRY_RANDOM:
-        _zero(out, at + 2, at + 34)
-    session = out[at + 34]
-    _zero(out, at + 35, min(at + 35 + session, end))
-    at += 35 + session
+def _kept(data: bytes, kind: int, at: int, end: int, *, whole: bool) -> _Spans:
+    """Return which stretches of a message's body stay."""
+    if kind in (_CLIENT_HELLO, _SERVER_HELLO):
+        spans, fits = _hello(data, at, end, client=kind == _CLIENT_HELLO)
+        # of a whole message that does not fit the grammar nobody knows what stands where
+        return spans if fits or not whole else [(at, min(at + 2, end))]
+    if kind == _CERTIFICATE:
+        return _lengths(data, at, end)
+    if kind == _NEW_SESSION_TICKET or (kind == _SERVER_KEY_EXCHANGE and data[at : at + 1] == bytes([_NAMED_CURVE])):
+        return [(at, min(at + 4, end))]  # a lifetime; a curve and the length of its key
+    return []
+
+
+def _hello(data: bytes, at: int, end: int, *, client: bool) -> tuple[_Spans, bool]:
+    """Return the stretches of a hello that stay, and whether all its lengths fit."""
+    if at + _HELLO_FIXED > end:
+        return [(at, min(at + 2, end))], False
+    spans = [(at, at + 2), (at + 34, at + 35)]
+    if data[at + 2 : at + 34] == _RETRY_RANDOM:
+        spans.append((at + 2, at + 34))
+    at += _HELLO_FIXED + data[at + 34]
     if client:
-        at += 2 + int.from_bytes(out[at : at + 2], "big")
-        at += 1 + int.from_bytes(out[at : at + 1], "big")
+        for width in (2, 1):  # cipher suites, compression methods
+            start = at
+            at += width + int.from_bytes(data[at : min(at + width, end)], "big")
+            spans.append((start, min(at, end)))
     else:
+        spans.append((at, min(at + 3, end)))
         at += 3
-    at += 2  # the length of all extensions
+    if at >= end:
+        return [(start, stop) for start, stop in spans if start < stop], at == end
+    extensions, stop = _extensions(data, at + 2, end, client=client)
+    fits = at + 2 <= end and stop == end and int.from_bytes(data[at : at + 2], "big") == end - at - 2
+    return [*spans, (at, min(at + 2, end)), *extensions], fits
+
+
+def _extensions(data: bytes, at: int, end: int, *, client: bool) -> tuple[_Spans, int]:
+    """Return the stretches of the extensions that stay, and where the last one ends."""
+    kept, spans = _CLIENT_KEPT if client else _SERVER_KEPT, []
     while at + 4 <= end:
-        kind, length = struct.unpack_from(">HH", out, at)
+        kind, length = struct.unpack_from(">HH", data, at)
         start, stop = at + 4, min(at + 4 + length, end)
-        if kind in _EMPTIED_EXTENSIONS:
-            _zero(out, start, stop)
-        elif kind == _KEY_SHARE:
-            _key_shares(out, start + (2 if client else 0), stop)
+        spans.append((at, start))
+        if kind in kept:
+            spans.append((start, stop))
+        elif kind in _KEY_SHARES:
+            spans += _key_shares(data, start, stop, client=client)
         at += 4 + length
+    return spans, at
 
 
-def _key_shares(out: bytearray, at: int, end: int) -> None:
+def _key_shares(data: bytes, at: int, end: int, *, client: bool) -> _Spans:
     """Keep groups and lengths; a HelloRetryRequest holds a group alone."""
+    if end - at == 2:
+        return [(at, end)]
+    spans = [(at, at + 2)] if client and at + 2 <= end else []
+    at += 2 if client else 0
     while at + 4 <= end:
-        length = int.from_bytes(out[at + 2 : at + 4], "big")
-        _zero(out, at + 4, min(at + 4 + length, end))
-        at += 4 + length
+        spans.append((at, at + 4))
+        at += 4 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return spans
 
 
-def _certificates(out: bytearray, at: int, end: int) -> None:
+def _lengths(data: bytes, at: int, end: int) -> _Spans:
     """Keep the lengths in a TLS 1.2 chain; the certificates themselves are nobody's business here."""
+    spans = [(at, min(at + 3, end))]
     at += 3
     while at + 3 <= end:
-        length = int.from_bytes(out[at : at + 3], "big")
-        _zero(out, at + 3, min(at + 3 + length, end))
-        at += 3 + length
-
+        spans.append((at, at + 3))
+        at += 3 + int.from_bytes(data[at : at + 3], "big")
+    return spans
