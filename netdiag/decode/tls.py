@@ -125,6 +125,8 @@ class _Bytes:
 
     def __init__(self, data: bytes, at: int, end: int) -> None:
         self._data, self.at, self.end = data, at, min(end, len(data))
+        self.short = end > len(data)
+        """The data end before this does."""
 
     @property
     def left(self) -> int:
@@ -238,7 +240,7 @@ def _client_hello(body: _Bytes, size: int) -> ClientHello:
             hello = reader(hello, content) if reader else replace(hello, grease=hello.grease or is_grease(kind))
         except _CutError:
             cut = True
-    return replace(hello, cut=cut)
+    return replace(hello, cut=cut or body.short)
 
 
 def _extensions(body: _Bytes) -> tuple[list[tuple[int, _Bytes]], bool]:
@@ -351,7 +353,7 @@ def _chosen(hello: ServerHello, body: _Bytes) -> ServerHello:
             hello = reader(hello, content) if reader else hello
         except _CutError:
             cut = True
-    return replace(hello, cut=cut)
+    return replace(hello, cut=cut or body.short)
 
 
 def _chosen_alpn(hello: ServerHello, content: _Bytes) -> ServerHello:
