@@ -65,14 +65,15 @@ def _join(tables: dict[str, pd.DataFrame], seen: Wire, said: dict[int, Said], *,
     ends = tables["connections"]
     calls = tables.setdefault("bursts", empty("bursts"))
     calls["close_notify"] = mark_close_notify(ends, calls)
-    ends = settle(ends, calls)
+    flights = Flights(ends, tables.setdefault("records", empty("records")))
+    ends = settle(ends, calls, flights.closing_times(ends["closing_ns"].to_numpy()))
     found = turns(ends, calls)
     if whole:
         ends["encrypted"] = encrypted(ends, calls, found, seen)
         ends["turns"] = _count(found[found["answered"].to_numpy()], len(ends))
     # HTTP/2 has many requests in flight: its turns are none.
     plain = (ends["encrypted"] == False).to_numpy() & (seen.speaks != WireClass.HTTP2)  # noqa: E712 - None is neither
-    secret, inferred = _encrypted(tables, ends, calls, seen, said)
+    secret, inferred = _encrypted(tables, ends, calls, flights, seen, said)
     asked = pd.concat([plain_exchanges(found, plain), inferred]).sort_values(["connection", "began_ns"], kind="stable")
     requests = from_exchanges(ends, asked.reset_index(drop=True), tables["handshakes"])
     ends["requests"] = np.where(plain | secret, _count(requests, len(ends)), np.nan)
@@ -80,10 +81,14 @@ def _join(tables: dict[str, pd.DataFrame], seen: Wire, said: dict[int, Said], *,
 
 
 def _encrypted(
-    tables: dict[str, pd.DataFrame], ends: pd.DataFrame, calls: pd.DataFrame, seen: Wire, said: dict[int, Said]
+    tables: dict[str, pd.DataFrame],
+    ends: pd.DataFrame,
+    calls: pd.DataFrame,
+    flights: Flights,
+    seen: Wire,
+    said: dict[int, Said],
 ) -> tuple[Any, pd.DataFrame]:
     """Add the handshakes; return which connections' requests are all known from records, and all that are."""
-    flights = Flights(ends, tables.setdefault("records", empty("records")))
     ticket = tickets(ends, flights)
     tables["handshakes"] = handshakes(ends, flights, ticket, said)
     handshake = tables["handshakes"]

@@ -56,14 +56,18 @@ def _habit(row: Ints, send: Bools, alike: Bools, index: Ints, end: Ints) -> Bool
     return habit
 
 
-def settle(connections: pd.DataFrame, bursts: pd.DataFrame) -> pd.DataFrame:
-    """Return the connections with `closing_ns`, `closed_by`, `idle_before_close_ms` and the last data settled."""
+def settle(connections: pd.DataFrame, bursts: pd.DataFrame, alerts: tuple[Floats, Floats]) -> pd.DataFrame:
+    """Return the connections with `closing_ns`, `closed_by`, `idle_before_close_ms` and the last data settled.
+
+    `alerts` are the instants of closing alerts that the wire showed, of the traced side and of its peer.
+    """
     result, rows = connections.copy(deep=False), len(connections)
     notify = bursts["close_notify"].to_numpy()
     send = (bursts["direction"] == "send").to_numpy()
     sent, read = _Calls(bursts[~notify & send], rows), _Calls(bursts[~notify & ~send], rows)
-    ours = _Calls(bursts[notify & send], rows).first_began()
+    ours = np.fmin(_Calls(bursts[notify & send], rows).first_began(), alerts[0])
     theirs = np.fmin(_Calls(bursts[notify & ~send], rows).first_began(), _unread_alert(connections, bursts))
+    theirs = np.fmin(theirs, alerts[1])
     result["last_sent_ns"] = np.where(np.isnan(ours), connections["last_sent_ns"], sent.last_ended())
     result["last_received_ns"] = np.where(np.isnan(theirs), connections["last_received_ns"], read.last_ended())
     _settle_side(result, ours, theirs)

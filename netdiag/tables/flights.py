@@ -25,6 +25,7 @@ _OVERHEAD_13 = 17
 _OVERHEAD_12 = 24
 """Explicit nonce and tag of AES-GCM."""
 _ALERT_PLAIN = 2
+_ALONE_NS, _AT_ONCE_NS = 5_000_000, 50_000_000
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -42,7 +43,9 @@ class Flights:
         self.second: Ints = records["second"].to_numpy()
         self.version: Ints = records["version"].to_numpy()
         server = (connections["role"] == "server").to_numpy()[self.row]
-        self.client: Bools = (records["direction"] == "send").to_numpy() != server
+        self.sent: Bools = (records["direction"] == "send").to_numpy()
+        """Sent by the traced side."""
+        self.client: Bools = self.sent != server
         """Sent by the client's side, whichever side was traced."""
         self.index: Ints = np.arange(len(self.row))
         self.handshake: Bools = self.type == RecordType.HANDSHAKE
@@ -57,6 +60,8 @@ class Flights:
         """Which connections speak TLS 1.3."""
         self.finished: Ints = self._finished(sealed)
         """Index of the client's Finished; a huge number where none was seen."""
+        self.alert: Bools = self._closing_alerts()
+        """Which records are closing alerts: the last that their side says."""
         self.data: Bools = self._data()
         """Which records are data that a program sent."""
         self.plain: Ints = np.maximum(self.length - np.where(self.old[self.row], _OVERHEAD_12, _OVERHEAD_13), 0)
@@ -102,15 +107,44 @@ class Flights:
         old = self.first_of(sealed & self.client)
         return np.where(self.old, old, np.where(self.new, new, _NEVER))
 
-    def _data(self) -> Bools:
-        """Leave out the handshake, and closing alerts at either end."""
-        begun = np.where(self.seen(self.hello), np.where(self.new, self.finished, -1), -1)[self.row]
-        data = self.app & (self.index > begun)
-        unfinished = (self.seen(self.hello) & self.new & ~self.seen(self.finished))[self.row]
-        alert = data & ~self.old[self.row] & (self.length == _OVERHEAD_13 + _ALERT_PLAIN)
+    def _closing_alerts(self) -> Bools:
+        """Take the last record of each side, if it is an alert of TLS 1.2 or has the size of one in TLS 1.3."""
+        handed_over = self.index > self.finished[self.row]
+        sealed = (self.type == RecordType.ALERT) & (self.length > _ALERT_PLAIN) & self.old[self.row]
+        alike = self.app & ~self.old[self.row] & (self.length == _OVERHEAD_13 + _ALERT_PLAIN)
+        alike &= handed_over | ~self.seen(self.hello)[self.row]
+        found = np.zeros(len(self.row), bool)
         for side in (self.client, ~self.client):
             last = np.full(self.rows, -1, np.int64)
-            at = np.flatnonzero(data & side)
+            at = np.flatnonzero(side)
             last[self.row[at]] = at
-            data &= ~(alert & (self.index == last[self.row]))
-        return data & ~unfinished
+            found |= (alike | sealed) & (self.index == last[self.row])
+        return found
+
+    def closing_times(self, kernel: Floats) -> tuple[Floats, Floats]:
+        """Return when the traced side and its peer sent a closing alert, NaN where none did.
+
+        `kernel` are the instants of the first FIN or RST. A last record of two bytes of data looks the same; an alert
+        stands alone, or a FIN or RST follows it at once, and no record of its side had that size before.
+        """
+        times = []
+        for side in (self.sent, ~self.sent):
+            mine = np.flatnonzero(side)
+            before = np.full(len(self.row), -np.inf)
+            same = self.row[mine][1:] == self.row[mine][:-1]
+            before[mine[1:]] = np.where(same, self.time[mine[:-1]], -np.inf)
+            alone = self.time - before > _ALONE_NS
+            followed = kernel[self.row] - self.time <= _AT_ONCE_NS
+            alike = side & (self.app | (self.type == RecordType.ALERT)) & (self.length == _OVERHEAD_13 + _ALERT_PLAIN)
+            habit = np.bincount(self.row[alike & ~self.alert], minlength=self.rows)[self.row] > 0
+            times.append(self.time_of(self.first_of(self.alert & side & (alone | followed) & ~habit)))
+        return times[0], times[1]
+
+    def _data(self) -> Bools:
+        """Leave out the handshake, and closing alerts at either end; early data is data."""
+        begun = np.where(self.seen(self.hello), np.where(self.new, self.finished, -1), -1)[self.row]
+        early = (
+            self.app & self.client & (self.index > self.hello[self.row]) & (self.index < self.server_hello[self.row])
+        )
+        unfinished = (self.seen(self.hello) & self.new & ~self.seen(self.finished))[self.row]
+        return ((self.app & (self.index > begun)) | early) & ~unfinished & ~self.alert

@@ -31,8 +31,8 @@ class Wire:
 def wire(events: Columns, found: Sockets) -> Wire:
     """Return what each connection speaks; where that changed (a proxy's CONNECT, then TLS), the last."""
     seen = Wire(len(found.cookies))
-    rows, kind = found.rows_of(events.integers("cookie")), events.integers("type")
-    at = events.instant("time")
+    at, kind = events.instant("time"), events.integers("type")
+    rows = found.rows_of(events.integers("cookie"), at)
     said = np.flatnonzero((rows >= 0) & (kind == RecordType.CLASS))
     said = said[np.argsort(at[said], kind="stable")]
     seen.speaks[rows[said]] = events.integers("first")[said]
@@ -43,10 +43,8 @@ def wire(events: Columns, found: Sockets) -> Wire:
 
 def records(events: Columns, found: Sockets) -> pd.DataFrame:
     """Return the record headers by connection and time."""
-    rows, kind, direction = (
-        found.rows_of(events.integers("cookie")), events.integers("type"), events.integers("direction"),
-    )  # fmt: skip
-    at = events.instant("time")
+    at, kind, direction = events.instant("time"), events.integers("type"), events.integers("direction")
+    rows = found.rows_of(events.integers("cookie"), at)
     known = (direction == Direction.SEND) | (direction == Direction.RECEIVE)
     index = np.flatnonzero((rows >= 0) & known & (kind >= RecordType.CHANGE_CIPHER_SPEC))
     index = index[np.lexsort((index, at[index], rows[index]))]

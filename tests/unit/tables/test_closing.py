@@ -117,3 +117,15 @@ def test_without_bursts_the_kernels_word_stands():
     )
     row = build(builder.recording()).connections.iloc[0]
     assert (row["closed_by"], row["idle_before_close_ms"]) == ("remote", 2999)
+
+
+def test_an_alert_that_the_wire_showed_is_the_close():
+    builder = RecordingBuilder().connection(ANSWER, closed=("local", 2050.4), dport=443)
+    for at, side, kind, length, first in (
+        (1, "send", 22, 512, 1), (2, "receive", 22, 122, 2), (2, "receive", 23, 1900, 0), (3, "send", 23, 69, 0),
+        (4.5, "send", 23, 295, 0), (50, "receive", 23, 895, 0), (2050, "receive", 23, 19, 0),
+    ):  # fmt: skip
+        builder.wire(1, side, at, kind, length, first)
+    row = build(builder.recording()).connections.iloc[0]
+    assert (row["closed_by"], row["closing_ns"]) == ("remote", 2050e6)
+    assert row["idle_before_close_ms"] == pytest.approx(2000, abs=0.1)

@@ -81,3 +81,44 @@ def test_no_records_at_all():
     made = flights([])
     assert len(made.data) == 0
     assert np.isnan(made.time_of(made.hello)).all()
+
+
+def test_early_data_is_data():
+    made = flights([HELLO13[0], (">", 23, 317, 0), *HELLO13[1:], ("<", 23, 900, 0)])
+    assert np.flatnonzero(made.data).tolist() == [1, 7]
+    assert made.finished.tolist() == [6]
+
+
+def times(records, closing, gap=10.0):
+    """Return when each side sent a closing alert, in the numbers of records; they are `gap` ms apart."""
+    made = flights(records)
+    made.time = made.time * gap * 1e6
+    ours, theirs = made.closing_times(np.array([closing * gap * 1e6]))
+    return (ours / gap / 1e6).tolist()[0], (theirs / gap / 1e6).tolist()[0]
+
+
+@pytest.mark.parametrize(("hello", "alert"), [(HELLO13, (">", 23, 19, 0)), (HELLO12, (">", 21, 26, 0))])
+def test_when_a_side_said_that_it_closes(hello, alert):
+    ours, theirs = times([*hello, *DATA, alert], closing=99)
+    assert ours == len(hello) + 2
+    assert np.isnan(theirs)
+    peers = ("<", *alert[1:])
+    ours, theirs = times([*hello, *DATA, peers], closing=99)
+    assert np.isnan(ours)
+    assert theirs == len(hello) + 2
+
+
+@pytest.mark.parametrize(
+    ("tail", "closing", "gap", "known"),
+    [
+        ([("<", 23, 19, 0)], 9, 0.1, True),
+        ([("<", 23, 19, 0)], 9999999, 0.1, False),
+        ([("<", 23, 19, 0), ("<", 23, 40, 0), ("<", 23, 19, 0)], 12, 10, False),
+        ([("<", 23, 19, 0), ("<", 23, 40, 0)], 12, 10, False),
+        ([("<", 23, 24, 0)], 12, 10, False),
+    ],
+    ids=["a FIN at once", "the end of the data, and nothing for long", "a habit", "not the last", "another size"],
+)
+def test_data_of_two_bytes_is_no_closing_alert(tail, closing, gap, known):
+    _, theirs = times([*HELLO13, *DATA, *tail], closing, gap)
+    assert np.isnan(theirs) != known
