@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who sends probes: the protocol, what is asked of it, and a fake that answers from a stored measurement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol as Interface
+
+from netdiag.route.model import Connect, Ended, Flow, Measurement, Method, Protocol, Trace
+
+__all__ = ["ConnectRequest", "FakeProber", "Prober", "TraceRequest"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceRequest:
+    """Find the way to an address."""
+
+    ip: str
+    port: int = 443
+    """Ignored for ICMP."""
+    protocol: Protocol = Protocol.TCP
+    rounds: int = 1
+    """Bursts, a second apart so that routers' limits refill; each asks every hop once per flow."""
+    flows: int = 1
+    """Flows per burst, with privileges or for UDP; 0: as many as the stopping rule wants within the budget."""
+    confidence: float = 0.95
+    """Of the stopping rule (`flows=0`)."""
+    max_ttl: int = 40
+    wait_s: float = 1.0
+    """Cap of the wait for the target's answer after the last probe of a burst."""
+    budget_s: float = 10.0
+    """Cap of the whole trace."""
+    privileged: bool | None = None
+    """None: raw sockets where they are allowed; False: never; True: NotPermitted where they are not."""
+    seed: int | None = None
+    """Of the random order and numbers; None: from the system."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectRequest:
+    """Open connections to an address, one after the other, each from a source port of its own."""
+
+    ip: str
+    port: int = 443
+    attempts: int = 10
+    wait_s: float = 3.0
+    """Cap per connection; a lost SYN is sent again by the kernel after 1 s and shows in `retransmits`."""
+    pause_s: float = 0.0
+    """Between two attempts."""
+    server_name: str | None = None
+    """Shake hands in TLS under this name; None: TCP only."""
+    tls_attempts: int = 0
+    """How many of the attempts shake hands (the first ones)."""
+    http_attempts: int = 0
+    """How many of those also send one `HEAD /` and keep the listed headers of the answer."""
+    landmark: str | None = None
+
+
+class Prober(Interface):
+    """Sends what is asked and tells what came back; it never raises for what the network does."""
+
+    def trace(self, request: TraceRequest) -> Trace:
+        """Return the probes to one address. NotPermitted where privileges were demanded and are missing."""
+        ...
+
+    def connect(self, request: ConnectRequest) -> Connect:
+        """Return the connections to one address."""
+        ...
+
+
+class FakeProber:
+    """Answers from a stored measurement; what it does not hold ends as failed, silent or without attempts."""
+
+    def __init__(self, stored: Measurement) -> None:
+        self.stored = stored
+        self.requests: list[TraceRequest | ConnectRequest] = []
+        """What was asked, in order."""
+
+    def trace(self, request: TraceRequest) -> Trace:
+        """Return the first stored trace to that address by that protocol."""
+        self.requests.append(request)
+        wanted = (request.ip, request.protocol)
+        for trace in self.stored.traces:
+            if (trace.ip, trace.protocol) == wanted:
+                return trace
+        return _nothing(request)
+
+    def connect(self, request: ConnectRequest) -> Connect:
+        """Return the stored connections to that address, no more than were asked for."""
+        self.requests.append(request)
+        for connect in self.stored.connects:
+            if (connect.ip, connect.port) == (request.ip, request.port):
+                return replace(connect, attempts=connect.attempts[: request.attempts], landmark=request.landmark)
+        return Connect(ip=request.ip, port=request.port, attempts=(), landmark=request.landmark)
+
+
+def _nothing(request: TraceRequest) -> Trace:
+    return Trace(
+        ip=request.ip,
+        port=None if request.protocol is Protocol.ICMP else request.port,
+        protocol=request.protocol,
+        method=Method.IMPORTED,
+        privileged=False,
+        started_ns=0,
+        duration_ms=0.0,
+        flows=(Flow(id=0),),
+        single_flow=False,
+        probes=(),
+        ended=Ended.FAILED,
+        wait_ms=request.wait_s * 1000,
+        error="the stored measurement holds no trace to this address",
+    )
