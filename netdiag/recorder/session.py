@@ -9,8 +9,8 @@ import time
 from typing import Any
 
 from netdiag import __version__
-from netdiag.ebpf.syscall import enable_stats
 from netdiag.recorder import facts
+from netdiag.recorder.cost import KernelTime
 from netdiag.recorder.hello import Hellos
 from netdiag.recorder.link import Link
 from netdiag.recorder.probes import ProbeSet
@@ -61,7 +61,9 @@ class Session:
     def run(self) -> None:
         """Arm, say so, record until stopped or left alone, close the recording."""
         self._probes.load()
-        self._stats_fd = enable_stats() if self._options.get("cost", True) else None
+        self._kernel_time = KernelTime() if self._options.get("cost", True) else None
+        if self._kernel_time:
+            self._kernel_time.start(self._written())
         for stream, _ in self._probes.streams():
             if stream.recorded:
                 self._writer.layout(stream.number, stream.layout)
@@ -120,6 +122,9 @@ class Session:
             self._writer.fact("clock", clock)
             self._last_clock = clock
 
+    def _written(self) -> int:
+        return sum(seen for seen, _ in self._probes.losses().values())
+
     def _note_losses(self) -> None:
         for name, counts in self._probes.losses().items():
             if self._losses.get(name) != counts:
@@ -135,12 +140,14 @@ class Session:
         if hz is not None:
             self._writer.fact("kernel", {"hz": hz})
         self._note_overflows()
-        programs = self._probes.cost() if self._stats_fd is not None else []
+        programs = self._probes.cost() if self._kernel_time else []
+        measured_ns = sum(int(p["ns"]) for p in programs)
+        kernel_ms = self._kernel_time.finish(self._written(), measured_ns) if self._kernel_time else None
         self._writer.fact(
             "cost",
             {
                 "recorder_cpu_ms": round((time.process_time() - self._cpu_at_start) * 1000, 3),
-                "kernel_ms": round(sum(int(p["ns"]) for p in programs) / 1e6, 3) if programs else None,
+                "kernel_ms": kernel_ms,
                 "programs": programs,
             },
         )
