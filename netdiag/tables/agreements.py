@@ -21,7 +21,7 @@ __all__ = ["NAMES", "agreements"]
 
 NAMES = (
     "version", "cipher", "group", "sni", "alpn_offered", "alpn", "offered", "resumed", "early_data", "hello_retry",
-    "client_hello_bytes", "certificate_count", "tickets_issued",
+    "client_hello_bytes", "certificate_count", "tickets_issued", "resumable",
 )  # fmt: skip
 """Columns of `handshakes` that the messages tell."""
 
@@ -87,5 +87,6 @@ def _choice_12(said: Said, final: ServerHello) -> dict[str, Any]:
     found["certificate_count"] = 0 if resumed and said.server_whole else said.server.certificates
     if said.server_whole and said.server.cut_at is None:
         found["tickets_issued"] = len(said.server.ticket_lifetimes)
+    found["resumable"] = True if final.session_id_bytes or said.server.ticket_lifetimes else None
     early = bool(said.client.client_hellos and said.client.client_hellos[0].early_data)
     return found | ({"early_data": "refused"} if early else {})

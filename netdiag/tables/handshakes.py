@@ -27,7 +27,7 @@ __all__ = ["handshakes"]
 _TLS_MAJOR = 0x0300
 _HEADER_BYTES = 5
 _NEW_SESSION_TICKET = 4
-_ALERT_BYTES = 2
+_ALERT_BYTES, _SEALED_ALERT_BYTES = 2, 19
 _END_OF_EARLY_DATA_BYTES = 21
 """Fragment of that message: 4 bytes, content type, tag. The key changes after it, so it is a record of its own."""
 _MAX_RESUMED_FLIGHT, _MIN_FULL_FLIGHT = 250, 400
@@ -84,6 +84,9 @@ def _agreed(f: Flights, tickets: Bools, completed: Bools, said: Mapping[int, Sai
         told[name] = np.where(told[name] == None, values, told[name])  # noqa: E711 - element by element
     told["resumed"][~completed] = None
     told["tickets_issued"][~completed] = None
+    usable = told["tickets_issued"] != None  # noqa: E711 - element by element
+    told["resumable"][usable] = (told["resumable"] == True)[usable] | (told["tickets_issued"][usable] > 0)  # noqa: E712
+    told["resumable"][~completed] = None
     _settle_early_data(f, completed, told)
     return told | {name: told[name].astype(np.float64) for name in _NUMBERS}
 
@@ -97,11 +100,19 @@ def _settle_early_data(f: Flights, completed: Bools, told: dict[str, Any]) -> No
 
 
 def _completed(f: Flights) -> Bools:
-    """Tell where the client's Finished was sent and, in TLS 1.2, the server's too."""
+    """Tell where the client's Finished was sent and, in TLS 1.2, the server's too.
+
+    In TLS 1.3 a server that asked for a certificate may still refuse it: with an alert, and nothing else.
+    """
     change = f.type == RecordType.CHANGE_CIPHER_SPEC
     changed = f.first_of(change & ~f.client)
     sealed = f.handshake & ~f.client & (f.index > changed[f.row])
-    return f.seen(f.finished) & (~f.old | f.any_of(sealed))
+    after = f.app & ~f.client & (f.index > f.finished[f.row])
+    flight = f.first_of(f.app & ~f.client & (f.index > f.server_hello[f.row]))
+    more = f.app & f.client & (f.index > flight[f.row]) & (f.index < f.finished[f.row])
+    asked = f.any_of(more & (f.length != _END_OF_EARLY_DATA_BYTES))
+    refused = f.new & asked & f.any_of(after) & ~f.any_of(after & (f.length != _SEALED_ALERT_BYTES))
+    return f.seen(f.finished) & (~f.old | f.any_of(sealed)) & ~refused
 
 
 def _known(where: Bools, values: Any) -> Objects:
