@@ -18,6 +18,8 @@ from netdiag.recorder.targets import cgroup_root, filters
 
 __all__ = ["job"]
 
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC
+
 
 def job(names: list[str], target: Mapping[str, Any], options: Mapping[str, Any]) -> Job:
     """Return the job for the named probes, or the default set.
@@ -32,7 +34,7 @@ def job(names: list[str], target: Mapping[str, Any], options: Mapping[str, Any])
     if unknown:
         raise UsageError(f"there is no probe '{unknown[0]}'", hint=f"the probes are {', '.join(sorted(known))}")
     chosen = filters(target)
-    knobs = dict(chosen.knobs)
+    knobs: dict[str, int | bytes] = {**chosen.knobs, "nd_pidns": _pid_namespace()}
     gap = options.get("burst_gap_ns")
     if isinstance(gap, int) and gap > 0:
         knobs["nd_burst_gap_ns"] = gap
@@ -44,11 +46,21 @@ def job(names: list[str], target: Mapping[str, Any], options: Mapping[str, Any])
     )
 
 
+def _pid_namespace() -> int:
+    """Return the inode of this process's PID namespace, 0 for the machine's first (include/linux/proc_ns.h)."""
+    inode = os.stat("/proc/self/ns/pid").st_ino
+    return 0 if inode == _FIRST_PID_NAMESPACE else inode
+
+
 def _plan(probe: Probe) -> Plan:
     path = assets.bpf_object(probe.object)
     layouts = btf.structs(path, [stream.struct for stream in probe.streams])
     streams = [
-        {"map": s.map, "recorded": s.recorded, "layout": layouts[s.struct].in_ring(stream=s.number, name=s.name).to_json()}
+        {
+            "map": s.map,
+            "recorded": s.recorded,
+            "layout": layouts[s.struct].in_ring(stream=s.number, name=s.name).to_json(),
+        }
         for s in probe.streams
     ]
     return Plan(

@@ -21,7 +21,8 @@ const volatile __u32 nd_filter_cgroup_level = 0;
 const volatile char nd_filter_comm[16] = {}; /* thread name */
 const volatile char nd_filter_exe[16] = {}; /* start of the program's base name */
 
-__u32 nd_pidns_level = 0; /* of netdiag's own pid namespace; known once a first program ran in it */
+const volatile __u32 nd_pidns = 0; /* netdiag's own pid namespace by its inode; 0 = the machine's first */
+__u32 nd_pidns_level = 0; /* how deep it lies; 0 = not known yet: a first program has to run in it */
 
 /* tgid → 1: the wanted processes; with a cgroup filter those that were in it at the start. Shared by all objects. */
 struct {
@@ -46,47 +47,45 @@ struct {
 } hosts SEC(".maps");
 
 /*
- * A pid as netdiag's own pid namespace sees it: 0 when it can't see it.
- * A task has one number in each namespace from the root down to its own.
+ * A pid as netdiag's own pid namespace sees it: 0 when it can't see it. A task has one number in each namespace from
+ * the root down to its own; at the same depth lie those of other containers, whose numbers mean nothing here.
  */
 static __always_inline __u32 nd_pid_number(struct pid *pid)
 {
-	const void *numbers;
-	int number = 0;
+	struct upid number = {};
 
-	if (BPF_CORE_READ(pid, level) < nd_pidns_level)
+	if (!nd_pidns_level || BPF_CORE_READ(pid, level) < nd_pidns_level)
 		return 0;
-	numbers = (const void *)pid + bpf_core_field_offset(struct pid, numbers);
-	numbers += nd_pidns_level * bpf_core_type_size(struct upid);
-	numbers += bpf_core_field_offset(struct upid, nr);
-	bpf_probe_read_kernel(&number, sizeof(number), numbers);
-	return number;
+	bpf_probe_read_kernel(&number, sizeof(number),
+			      (const void *)pid + bpf_core_field_offset(struct pid, numbers) +
+				      nd_pidns_level * bpf_core_type_size(struct upid));
+	return BPF_CORE_READ(number.ns, ns.inum) == nd_pidns ? number.nr : 0;
 }
 
 static __always_inline __u32 nd_task_tgid(struct task_struct *task)
 {
-	if (!nd_pidns_level)
+	if (!nd_pidns)
 		return BPF_CORE_READ(task, tgid);
 	return nd_pid_number(BPF_CORE_READ(task, group_leader, thread_pid));
 }
 
 static __always_inline __u32 nd_task_tid(struct task_struct *task)
 {
-	if (!nd_pidns_level)
+	if (!nd_pidns)
 		return BPF_CORE_READ(task, pid);
 	return nd_pid_number(BPF_CORE_READ(task, thread_pid));
 }
 
 static __always_inline __u32 nd_current_tgid(void)
 {
-	if (!nd_pidns_level)
+	if (!nd_pidns)
 		return bpf_get_current_pid_tgid() >> 32;
 	return nd_task_tgid((void *)bpf_get_current_task());
 }
 
 static __always_inline __u32 nd_current_tid(void)
 {
-	if (!nd_pidns_level)
+	if (!nd_pidns)
 		return (__u32)bpf_get_current_pid_tgid();
 	return nd_task_tid((void *)bpf_get_current_task());
 }

@@ -104,7 +104,12 @@ struct sk_buff {
 	unsigned int len;
 };
 
+struct ns_common {
+	unsigned int inum;
+};
+
 struct pid_namespace {
+	struct ns_common ns;
 	unsigned int level;
 };
 
@@ -155,7 +160,13 @@ struct signal_struct {
 	int group_exit_code;
 };
 
+struct sched_entity {
+	__u64 exec_start;
+	__u64 sum_exec_runtime;
+};
+
 struct task_struct {
+	struct sched_entity se;
 	int pid;
 	int tgid;
 	int exit_code;
