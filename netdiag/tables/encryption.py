@@ -2,7 +2,8 @@
 """Whether a connection is encrypted, as far as ports and the sizes of calls can tell without looking at a byte. Pure.
 
 Signs of TLS: its port; a first read of just a record's header; a second flight of the client that begins with a call
-of a Finished message's size. Where such a sign would show, and none does, a connection is plain; else it is not known.
+of a Finished message's size. Where no sign shows, equal requests are plain; else it is not known. What was seen on the
+wire goes before all of this.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ _MAX_TICKET_FLIGHT = 450
 """What a TLS 1.2 server answers to the client's Finished: a ticket and its own Finished."""
 _MAX_CONNECT_ANSWER = 200
 _EARLY_READS = 2
+_EQUAL = 0.02
 _SMALLER = 0.75
 """A ClientHello is larger than the flight that follows it; a second request is about as large as the first."""
 
@@ -103,16 +105,23 @@ def _looks_plain(connections: pd.DataFrame, bursts: pd.DataFrame, turns: pd.Data
     """Tell where a sign of TLS would show: the whole conversation was seen, and it is not one broken handshake."""
     rows = len(connections)
     count = np.bincount(turns["connection"][turns["answered"].to_numpy()], minlength=rows)
-    first, second = (_numbered(turns, number, rows) for number in (1, 2))
+    first, second, third = (_numbered(turns, number, rows) for number in (1, 2, 3))
     hello = first["first_call_bytes"].to_numpy()
     alerted = np.zeros(rows, bool)
     alerted[bursts["connection"][bursts["close_notify"].to_numpy()]] = True
     alerted |= np.isin(first["received_bytes"], _ALERTS) | np.isin(second["sent_bytes"], _ALERTS)
-    alike = second["first_call_bytes"].to_numpy() >= _SMALLER * hello
-    client = (connections["role"] == "client").to_numpy()
-    clear = (hello < _MIN_HELLO) | (count == 1) | alike | client
+    # Some libraries write Finished and first request in one call: then only equal sizes tell a request from a hello.
+    alike = _within(first, second, _EQUAL) | (_within(first, second, 1 - _SMALLER) & _within(second, third, _EQUAL))
+    clear = (hello < _MIN_HELLO) | (count == 1) | alike
     plain: Bools = clear & (count >= 1) & ~alerted & ~connections["preexisting"].to_numpy()
     return plain
+
+
+def _within(one: pd.DataFrame, other: pd.DataFrame, share: float) -> Bools:
+    """Tell where the first calls of two turns are of one size, but for a share of it."""
+    size = one["first_call_bytes"].to_numpy()
+    near: Bools = np.abs(other["first_call_bytes"].to_numpy() - size) <= share * size
+    return near
 
 
 def _numbered(turns: pd.DataFrame, number: int, rows: int) -> pd.DataFrame:

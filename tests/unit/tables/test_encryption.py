@@ -8,7 +8,8 @@ import pytest
 from netdiag.tables import build
 from netdiag.testing import RecordingBuilder
 
-PLAIN = [("send", 1, 180), ("receive", 20, 900), ("send", 30, 190), ("receive", 50, 900)]
+PLAIN = [("send", 1, 180), ("receive", 20, 900), ("send", 30, 182), ("receive", 50, 900)]
+TOGETHER = [("send", 1, 364), ("receive", 2, 1380), ("send", 4, 450), ("receive", 30, 513)]
 TLS13 = [("send", 1, 517), ("receive", 2, 2100), ("send", 3, 80), ("send", 4.5, 300), ("receive", 50, 900)]
 TLS12 = [
     ("send", 1, 517),
@@ -49,8 +50,7 @@ def test_the_port_of_https_is_tls(role, port):
         PLAIN,
         PLAIN[:2],
         [("send", 1, 78), ("receive", 2, 900), ("send", 3, 80), ("receive", 4, 900)],
-        [("send", 1, 130), ("receive", 2, 900), ("send", 3, 126), ("receive", 4, 400)],
-        [("send", 1, 130), ("receive", 2, 900), ("send", 3, 80000), ("receive", 4, 400)],
+        [("send", 1, 140), ("receive", 2, 900), ("send", 3, 126), ("receive", 4, 400), ("send", 5, 126)],
     ],
 )
 def test_what_shows_no_sign_is_plain(calls):
@@ -64,10 +64,13 @@ def test_what_shows_no_sign_is_plain(calls):
         [("send", 1, 517)],
         [("send", 1, 517), ("receive", 2, 7)],
         [("send", 1, 517), ("receive", 2, 1400), ("send", 3, 24)],
+        TOGETHER,
+        [*TOGETHER, ("send", 60, 370), ("receive", 90, 513)],
+        [("send", 1, 130), ("receive", 2, 900), ("send", 3, 80000), ("receive", 4, 400)],
     ],
-    ids=["nothing", "no answer", "refused by an alert", "ended by an alert"],
+    ids=["nothing", "no answer", "refused", "given up", "a Finished with the request", "and more", "another size"],
 )
-def test_a_broken_handshake_or_none_stays_unknown(calls):
+def test_what_may_be_either_stays_unknown(calls):
     assert encrypted(calls) is None
 
 
