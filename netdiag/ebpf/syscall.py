@@ -10,11 +10,11 @@ import mmap
 import os
 import platform
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from netdiag.errors import NetdiagError, Unsupported
 
-__all__ = ["Variables", "enable_stats", "in_netns", "program_cost", "walk"]
+__all__ = ["Variables", "bpf", "enable_stats", "in_netns", "program_cost", "walk"]
 
 _NUMBER = {"x86_64": 321, "aarch64": 280}
 _OBJ_GET_INFO_BY_FD, _ENABLE_STATS, _ITER_CREATE = 15, 32, 33
@@ -27,7 +27,7 @@ _RUN_TIME_OFFSET = 192
 _PAGE = mmap.PAGESIZE
 
 
-def _bpf(command: int, attributes: bytes) -> int:
+def bpf(command: int, attributes: bytes) -> int:
     """Call bpf(2); return its result, -1 with errno set when it failed."""
     libc = ctypes.CDLL(None, use_errno=True)
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
@@ -39,9 +39,12 @@ def _error(what: str) -> NetdiagError:
     return Unsupported(f"{what}: {os.strerror(number)} ({errno.errorcode.get(number, number)})")
 
 
-def walk(link_fd: int) -> None:
-    """Run the iterator once, from start to end, in this process's network namespace."""
-    fd = _bpf(_ITER_CREATE, struct.pack("=II", link_fd, 0))
+def walk(link_fd: int, between: Callable[[], None] | None = None) -> None:
+    """Run the iterator once, from start to end, in this process's network namespace.
+
+    `between` is called now and then on the way: there may be more to tell than the rings hold.
+    """
+    fd = bpf(_ITER_CREATE, struct.pack("=II", link_fd, 0))
     if fd < 0:
         raise _error("starting a walk over sockets")
     try:
@@ -51,6 +54,8 @@ def walk(link_fd: int) -> None:
                     return
             except BlockingIOError:  # after a million objects the kernel asks for another turn
                 continue
+            if between is not None:
+                between()
     finally:
         os.close(fd)
 
@@ -78,7 +83,7 @@ def in_netns(path: str) -> Iterator[bool]:
 
 def enable_stats() -> int | None:
     """Let the kernel time its programs while the returned descriptor is open; None where it may not."""
-    fd = _bpf(_ENABLE_STATS, struct.pack("=I", 0))
+    fd = bpf(_ENABLE_STATS, struct.pack("=I", 0))
     return fd if fd >= 0 else None
 
 
@@ -87,7 +92,7 @@ def program_cost(programs: Mapping[str, int]) -> list[dict[str, int | str]]:
     costs: list[dict[str, int | str]] = []
     for name, fd in programs.items():
         info = ctypes.create_string_buffer(_INFO_BYTES)
-        if _bpf(_OBJ_GET_INFO_BY_FD, struct.pack("=IIQ", fd, _INFO_BYTES, ctypes.addressof(info))) < 0:
+        if bpf(_OBJ_GET_INFO_BY_FD, struct.pack("=IIQ", fd, _INFO_BYTES, ctypes.addressof(info))) < 0:
             continue
         nanoseconds, runs = _RUN_TIME.unpack_from(info.raw, _RUN_TIME_OFFSET)
         costs.append({"name": name, "runs": runs, "ns": nanoseconds})

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,52 +70,52 @@ class ProbeSet:
         """Return all streams with their rings, to drain."""
         return self._rings
 
-    def seed(self) -> None:
+    def seed(self, drain: Callable[[], None]) -> None:
         """Find the sockets that exist already, in every network namespace that the targets live in."""
         self._namespaces.note_all(self._pids())
-        self._look(_SEED)
+        self._look(_SEED, drain)
 
     def meet(self, pid: int) -> None:
         """Look from now on at the network namespace that a new process lives in, too."""
         self._namespaces.note(pid)
 
-    def tick(self) -> None:
+    def tick(self, drain: Callable[[], None]) -> None:
         """Flush what waits in the storage of idle sockets."""
-        self._look(_TICK)
+        self._look(_TICK, drain)
 
-    def final_look(self) -> None:
+    def final_look(self, drain: Callable[[], None]) -> None:
         """Write a last record of every socket that lives."""
         self._namespaces.note_all(self._pids())
-        self._look(_FINAL)
+        self._look(_FINAL, drain)
 
-    def _look(self, mode: int) -> None:
+    def _look(self, mode: int, drain: Callable[[], None]) -> None:
         tcp = self._variables.get("tcp")
         if tcp is None or "look" not in self._walks:
             return
         tcp.set("nd_look_began", time.clock_gettime_ns(time.CLOCK_MONOTONIC))
         tcp.set("nd_look_mode", mode)
         if mode != _TICK and "holders" in self._walks:
-            self._find_holders(tcp)
-        walk(self._walks["look"])
+            self._find_holders(tcp, drain)
+        walk(self._walks["look"], drain)
         for path in self._namespaces.paths():
             with in_netns(path) as entered:
                 if entered:
-                    walk(self._walks["look"])
+                    walk(self._walks["look"], drain)
         if self._first_look is None:
             self._first_look = self._jiffies()
 
     def _pids(self) -> list[int]:
         return list(self._target.get("pids") or [])
 
-    def _find_holders(self, tcp: Variables) -> None:
+    def _find_holders(self, tcp: Variables, drain: Callable[[], None]) -> None:
         before = tcp.get("nd_pidns_level")
-        walk(self._walks["holders"])
+        walk(self._walks["holders"], drain)
         level = tcp.get("nd_pidns_level")
         if level != before:  # only now the programs know which numbers this process sees
             for variables in self._variables.values():
                 if "nd_pidns_level" in variables:  # not every probe looks at processes
                     variables.set("nd_pidns_level", level)
-            walk(self._walks["holders"])
+            walk(self._walks["holders"], drain)
 
     def _jiffies(self) -> tuple[int, int]:
         tcp = self._variables["tcp"]

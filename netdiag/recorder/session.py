@@ -67,7 +67,7 @@ class Session:
         for stream, _ in self._probes.streams():
             if stream.recorded:
                 self._writer.layout(stream.number, stream.layout)
-        self._probes.seed()
+        self._probes.seed(self._drain)
         coverage = self._probes.coverage()
         self._writer.fact("coverage", coverage)
         command = self._start.get("command")
@@ -114,7 +114,7 @@ class Session:
                 ring.release(count)
 
     def _tick(self) -> None:
-        self._probes.tick()
+        self._probes.tick(self._drain)
         self._hellos.flush()
         self._note_losses()
         clock = facts.clock_pair()
@@ -132,7 +132,7 @@ class Session:
                 self._writer.fact("loss", {"probe": name, "seen": counts[0], "lost": counts[1]})
 
     def _finish(self, stop: dict[str, Any]) -> None:
-        self._probes.final_look()
+        self._probes.final_look(self._drain)
         self._drain()
         self._hellos.flush(quiet_ns=0)
         self._note_losses()

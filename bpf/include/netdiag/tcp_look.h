@@ -92,6 +92,17 @@ static __always_inline bool wanted_holder(struct task_struct *task, __u32 tgid)
 	return true;
 }
 
+/*
+ * What a walk prints is not read by anybody, but a read of user space ends when it has had enough of it: so the
+ * rings are emptied on the way, and a walk over many sockets writes more records than they hold.
+ */
+static __always_inline void let_reader_drain(struct seq_file *seq)
+{
+	char line[16] = {};
+
+	bpf_seq_write(seq, line, sizeof(line));
+}
+
 SEC("iter/task_file")
 int holders(struct bpf_iter__task_file *ctx)
 {
@@ -125,8 +136,10 @@ int holders(struct bpf_iter__task_file *ctx)
 	known = bpf_map_lookup_elem(&socket_holders, &key);
 	if (!known || known->walk != holder.walk || (holder.wanted && !known->wanted))
 		bpf_map_update_elem(&socket_holders, &key, &holder, BPF_ANY);
-	if (holder.wanted)
+	if (holder.wanted) {
 		nd_write_process_once(task, holder.tgid);
+		let_reader_drain(ctx->meta->seq);
+	}
 	return 0;
 }
 
@@ -206,6 +219,7 @@ SEC("iter/tcp")
 int look(struct bpf_iter__tcp *ctx)
 {
 	struct sock_common *skc = ctx->sk_common;
+	__u64 written = events_seen;
 	struct sock *sk;
 
 	if (!skc) {
@@ -216,6 +230,8 @@ int look(struct bpf_iter__tcp *ctx)
 	sk = (struct sock *)bpf_skc_to_tcp_sock(skc);
 	if (sk)
 		look_at(sk);
+	if (events_seen != written)
+		let_reader_drain(ctx->meta->seq);
 	return 0;
 }
 
