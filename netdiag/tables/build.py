@@ -14,7 +14,7 @@ from netdiag.tables.closing import mark_close_notify, settle
 from netdiag.tables.codes import WireClass
 from netdiag.tables.columns import Columns
 from netdiag.tables.connections import connections, listeners, sockets
-from netdiag.tables.encryption import encrypted
+from netdiag.tables.encryption import encrypted, shows_tls
 from netdiag.tables.exchanges import exchanges, speaks_http2
 from netdiag.tables.flights import Flights
 from netdiag.tables.handshakes import handshakes
@@ -64,9 +64,11 @@ def _join(tables: dict[str, pd.DataFrame], seen: Wire, said: dict[int, Said], *,
     """Add what only connections and bursts together can tell; without bursts all of it stays unknown."""
     ends = tables["connections"]
     calls = tables.setdefault("bursts", empty("bursts"))
-    calls["close_notify"] = mark_close_notify(ends, calls)
     flights = Flights(ends, tables.setdefault("records", empty("records")))
-    ends = settle(ends, calls, flights.closing_times(ends["closing_ns"].to_numpy()))
+    tls = shows_tls(ends, calls, turns(ends, calls), seen)
+    alerts = flights.closing_times(ends["closing_ns"].to_numpy())
+    calls["close_notify"] = mark_close_notify(ends, calls, tls) & _confirmed(calls, flights, alerts)
+    ends = settle(ends, calls, tls, alerts)
     found = turns(ends, calls)
     if whole:
         ends["encrypted"] = encrypted(ends, calls, found, seen)
@@ -78,6 +80,13 @@ def _join(tables: dict[str, pd.DataFrame], seen: Wire, said: dict[int, Said], *,
     requests = from_exchanges(ends, asked.reset_index(drop=True), tables["handshakes"])
     ends["requests"] = np.where(plain | secret, _count(requests, len(ends)), np.nan)
     tables |= {"connections": ends, "bursts": calls, "turns": found, "requests": requests}
+
+
+def _confirmed(calls: pd.DataFrame, flights: Flights, alerts: tuple[Any, Any]) -> Any:
+    """Tell for each burst whether the records of its connection, where there are any, hold an alert of its side."""
+    row = calls["connection"].to_numpy()
+    there = np.where(calls["direction"] == "send", ~np.isnan(alerts[0])[row], ~np.isnan(alerts[1])[row])
+    return there | ~flights.any_of(flights.app)[row]
 
 
 def _encrypted(

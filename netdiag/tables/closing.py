@@ -27,8 +27,11 @@ _MAX_READS = 2
 Bools = NDArray[np.bool_]
 
 
-def mark_close_notify(connections: pd.DataFrame, bursts: pd.DataFrame) -> Bools:
-    """Tell for each burst whether it is a closing alert: alone, of that size, after all data of a connection."""
+def mark_close_notify(connections: pd.DataFrame, bursts: pd.DataFrame, tls: Bools) -> Bools:
+    """Tell for each burst whether it is a closing alert: alone, of that size, after all data of a connection.
+
+    `tls` tells which connections are known to be encrypted: on a plain one any size is data.
+    """
     row = bursts["connection"].to_numpy()
     count = np.bincount(row, minlength=len(connections))
     end = np.cumsum(count)[row] - 1
@@ -37,7 +40,7 @@ def mark_close_notify(connections: pd.DataFrame, bursts: pd.DataFrame) -> Bools:
     alike = np.isin(bursts["bytes"], CLOSE_NOTIFY_BYTES) & (bursts["calls"] <= _MAX_READS).to_numpy()
     send = (bursts["direction"] == "send").to_numpy()
     first_bytes = bursts["bytes"].to_numpy()
-    possible: Bools = alike & (index - start >= _MIN_BEFORE)
+    possible: Bools = alike & (index - start >= _MIN_BEFORE) & tls[row]
     possible &= first_bytes[start] >= _MIN_HELLO if len(row) else False
     last: Bools = possible & (index == end)
     if not last.any():
@@ -56,7 +59,7 @@ def _habit(row: Ints, send: Bools, alike: Bools, index: Ints, end: Ints) -> Bool
     return habit
 
 
-def settle(connections: pd.DataFrame, bursts: pd.DataFrame, alerts: tuple[Floats, Floats]) -> pd.DataFrame:
+def settle(connections: pd.DataFrame, bursts: pd.DataFrame, tls: Bools, alerts: tuple[Floats, Floats]) -> pd.DataFrame:
     """Return the connections with `closing_ns`, `closed_by`, `idle_before_close_ms` and the last data settled.
 
     `alerts` are the instants of closing alerts that the wire showed, of the traced side and of its peer.
@@ -66,7 +69,7 @@ def settle(connections: pd.DataFrame, bursts: pd.DataFrame, alerts: tuple[Floats
     send = (bursts["direction"] == "send").to_numpy()
     sent, read = _Calls(bursts[~notify & send], rows), _Calls(bursts[~notify & ~send], rows)
     ours = np.fmin(_Calls(bursts[notify & send], rows).first_began(), alerts[0])
-    theirs = np.fmin(_Calls(bursts[notify & ~send], rows).first_began(), _unread_alert(connections, bursts))
+    theirs = np.fmin(_Calls(bursts[notify & ~send], rows).first_began(), _unread_alert(connections, bursts, tls))
     theirs = np.fmin(theirs, alerts[1])
     result["last_sent_ns"] = np.where(np.isnan(ours), connections["last_sent_ns"], sent.last_ended())
     result["last_received_ns"] = np.where(np.isnan(theirs), connections["last_received_ns"], read.last_ended())
@@ -125,7 +128,7 @@ def _settle_idle(result: pd.DataFrame, sent: _Calls, read: _Calls) -> None:
     result["idle_before_close_ms"] = np.where(known, np.maximum((closing - active) / 1e6, 0.0), np.nan)
 
 
-def _unread_alert(connections: pd.DataFrame, bursts: pd.DataFrame) -> Floats:
+def _unread_alert(connections: pd.DataFrame, bursts: pd.DataFrame, tls: Bools) -> Floats:
     """Return when a closing alert arrived that lies unread; NaN where none does."""
     rows, row = len(connections), bursts["connection"].to_numpy()
     hello = np.zeros(rows)
@@ -134,4 +137,4 @@ def _unread_alert(connections: pd.DataFrame, bursts: pd.DataFrame) -> Floats:
     arrived = connections["last_received_ns"].to_numpy()
     alone = arrived > _Calls(bursts[~bursts["close_notify"].to_numpy()], rows).last_ended()
     unread = np.isin(connections["unread"], CLOSE_NOTIFY_BYTES)
-    return np.where(unread & talked & alone, arrived, np.nan)
+    return np.where(tls & unread & talked & alone, arrived, np.nan)

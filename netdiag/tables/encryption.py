@@ -17,7 +17,7 @@ from netdiag.tables.columns import Objects
 from netdiag.tables.records import Wire
 from netdiag.tables.turns import numbers_within
 
-__all__ = ["encrypted"]
+__all__ = ["encrypted", "shows_tls"]
 
 _TLS_PORTS = (443, 465, 563, 636, 853, 989, 990, 992, 993, 994, 995, 5061, 6443, 8443)
 _PLAIN = (WireClass.HTTP1, WireClass.HTTP2, WireClass.CONNECT)
@@ -55,15 +55,21 @@ Bools = NDArray[np.bool_]
 def encrypted(connections: pd.DataFrame, bursts: pd.DataFrame, turns: pd.DataFrame, seen: Wire) -> Objects:
     """Return True, False or None for each connection; what was seen on the wire needs no signs."""
     rows = len(connections)
-    signs = _by_port(connections) | _reads_headers(bursts, rows) | _finishes(turns, rows)
-    signs |= _peer_signs(connections, signs)
+    signs = shows_tls(connections, bursts, turns, seen)
     plain = _looks_plain(connections, bursts, turns) & ~signs
     result = np.full(rows, None, object)
     result[signs] = True
-    result[plain & ~_peer_signs(connections, signs)] = False
-    result[np.isin(seen.speaks, _PLAIN)] = False
-    result[seen.speaks == WireClass.TLS] = True
+    result[plain | np.isin(seen.speaks, _PLAIN)] = False
     return result
+
+
+def shows_tls(connections: pd.DataFrame, bursts: pd.DataFrame, turns: pd.DataFrame, seen: Wire) -> Bools:
+    """Tell which connections are encrypted for certain."""
+    rows = len(connections)
+    signs = _by_port(connections) | _reads_headers(bursts, rows) | _finishes(turns, rows)
+    signs |= _peer_signs(connections, signs)
+    shown: Bools = (signs & ~np.isin(seen.speaks, _PLAIN)) | (seen.speaks == WireClass.TLS)
+    return shown
 
 
 def _by_port(connections: pd.DataFrame) -> Bools:

@@ -129,3 +129,29 @@ def test_an_alert_that_the_wire_showed_is_the_close():
     row = build(builder.recording()).connections.iloc[0]
     assert (row["closed_by"], row["closing_ns"]) == ("remote", 2050e6)
     assert row["idle_before_close_ms"] == pytest.approx(2000, abs=0.1)
+
+
+SHORT_BODY = [("send", 1, 240), ("receive", 21, 70), ("receive", 23, 23)]
+
+
+@pytest.mark.parametrize("spoken", [None, 2])
+def test_the_end_of_a_plain_answer_is_no_alert(spoken):
+    builder = RecordingBuilder().connection(SHORT_BODY, closed=("local", 24), unread=24)
+    if spoken:
+        builder.wire(1, "send", 0, 0, first=spoken)
+    made = build(builder.recording())
+    assert made.connections["closed_by"].tolist() == ["local"]
+    assert not made.bursts["close_notify"].any()
+
+
+def test_the_end_of_an_encrypted_answer_is_no_alert():
+    calls = [*HELLO, ("receive", 50, 900), ("receive", 52, 24)]
+    builder = RecordingBuilder().connection(calls, closed=("local", 9000), dport=443)
+    for at, side, kind, length, first in (
+        (1, "send", 22, 512, 1), (2, "receive", 22, 122, 2), (2, "receive", 23, 1900, 0), (3, "send", 23, 69, 0),
+        (4.5, "send", 23, 295, 0), (50, "receive", 23, 895, 0), (52, "receive", 23, 19, 0),
+    ):  # fmt: skip
+        builder.wire(1, side, at, kind, length, first)
+    made = build(builder.recording())
+    assert made.connections["closed_by"].tolist() == ["local"]
+    assert not made.bursts["close_notify"].any()
