@@ -123,12 +123,13 @@ class Trace:
 
     def __exit__(self, *_: object) -> None:
         self.link.close()
-        if self.process.poll() is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.communicate(timeout=20.0)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=20.0)
         if self.process.poll() is None:
             self.process.kill()
-            self.process.communicate()
+            self.process.wait()
+        if self.process.stderr:
+            self.process.stderr.close()
 
 
 class Namespace:

@@ -330,7 +330,7 @@ def test_lost_and_reordered_packets_leave_gaps_and_invent_nothing(trace, network
         told = followed(tracing, number, direction)
         assert is_part(told, truth)
         assert told == truth or gaps(tracing, number) > 0
-        assert len(told) > len(truth) / 10
+        assert told[0] == truth[0]
     assert gaps(tracing, numbers[1]) > 0, "no packet came out of order: the test shows nothing"
 
 

@@ -128,9 +128,8 @@ def test_root_that_runs_code_of_others_is_told(way):
 
 
 def test_sudo_that_is_there_and_that_is_not(way, monkeypatch):
-    monkeypatch.setattr(
-        doctor.privilege, "discover", lambda: Rights(uid=7, missing=("CAP_BPF",), in_user_namespace=False)
-    )
+    rights = Rights(uid=7, missing=("CAP_BPF",), in_user_namespace=False)
+    monkeypatch.setattr("netdiag.privilege.discover", lambda: rights)
     how = way(Means.SUDO)
     monkeypatch.setattr("shutil.which", lambda *_, **__: "/usr/bin/sudo")
     check, found = doctor._rights()
