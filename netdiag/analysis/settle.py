@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from netdiag.findings import Evidence, Finding
+from netdiag.findings import Evidence, Finding, Severity
 
-__all__ = ["EXPLAINED_BY", "settle"]
+__all__ = ["EXPLAINED_BY", "QUIETED", "settle"]
 
 _OPENERS = frozenset(
     f"reuse.{name}"
@@ -22,6 +22,7 @@ _OPENERS = frozenset(
 
 EXPLAINED_BY: Mapping[str, frozenset[str]] = {
     "tcp.far-server": _OPENERS,
+    "tls.context-per-client": _OPENERS,
     "tcp.retransmits": frozenset({"reuse.silent-drop"}),
     "tcp.syn-retransmit": frozenset({"tcp.accept-queue"}),
     "tcp.reset": frozenset({"tcp.accept-queue", "reuse.fork-shared"}),
@@ -29,6 +30,15 @@ EXPLAINED_BY: Mapping[str, frozenset[str]] = {
     "reuse.no-keepalive-probes": frozenset({"reuse.silent-drop"}),
 }
 """Symptom → the causes that explain it when they concern the same program and host."""
+
+QUIETED = frozenset(
+    f"tls.{name}"
+    for name in (
+        "resumption-not-offered", "tickets-not-issued", "resumption-refused", "ticket-shortage", "early-data-refused",
+        "hello-retry", "old-version", "large-server-flight", "slow-server", "slow-client",
+    )
+)  # fmt: skip
+"""What makes handshakes dearer: where another cause makes the connections, it is the one to change first."""
 
 
 def settle(findings: Iterable[Finding]) -> list[Finding]:
@@ -40,12 +50,24 @@ def settle(findings: Iterable[Finding]) -> list[Finding]:
             note = Evidence(kind="finding", id=symptom.code, note=symptom.title)
             explained = replace(cause, evidence=(*cause.evidence, note))
             kept = [explained if other is cause else other for other in kept if other is not symptom]
-    return kept
+    return [_quieted(finding, kept) if finding.code in QUIETED else finding for finding in kept]
+
+
+def _quieted(finding: Finding, others: Iterable[Finding]) -> Finding:
+    """Return the finding as a remark where another one makes its connections."""
+    if not any(other.code in _OPENERS and _same(other, finding) for other in others):
+        return finding
+    return replace(finding, severity=Severity.INFO)
 
 
 def _explains(cause: Finding, symptom: Finding) -> bool:
     if cause.code not in EXPLAINED_BY[symptom.code]:
         return False
+    return _same(cause, symptom)
+
+
+def _same(cause: Finding, symptom: Finding) -> bool:
+    """They concern the same program and host, or the same connections."""
     here = cause.code == "tcp.accept-queue" or cause.subject.pid == symptom.subject.pid
     same = here and cause.subject.remote == symptom.subject.remote
     return same or bool(_connections(cause) & _connections(symptom))
