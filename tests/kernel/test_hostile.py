@@ -91,8 +91,7 @@ def test_a_target_in_a_pid_namespace_of_its_own(trace, keep):
     gate = ["bash", "-c", 'read _; exec "$@"', "gate", "unshare", "-pf", "bash", "-c", script]
     with subprocess.Popen(gate, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as target:
         tracing = trace(pids=[target.pid])
-        target.stdin.write("go\n")
-        target.stdin.flush()
+        print("go", file=target.stdin, flush=True)
         server = keep(listener.accept()[0])
         drain(server, 6)
         inner = set(Path(f"/proc/{target.pid}/task/{target.pid}/children").read_text().split())
@@ -411,7 +410,7 @@ def test_a_cut_recording_is_analysed_by_the_command(small, tmp_path):
 
 
 def test_one_recording_analysed_twice_gives_the_same_bytes(small):
-    outputs = {}
+    outputs: dict[str, set[bytes]] = {}
     for form in ("json", "markdown", "csv", "table"):
         for seed in ("1", "2"):
             env = {**os.environ, "PYTHONHASHSEED": seed}
