@@ -156,6 +156,11 @@ static __always_inline bool copy_piece(const struct follow *f)
 	__u32 at = w->hello_done - f->seg.seq, size = w->hello_until - w->hello_done;
 	struct tls_hello_event *e;
 
+	if ((__s32)at < 0) { /* skipped: a ChangeCipherSpec on its own, or a piece for which there was no room */
+		w->hello_done = f->seg.seq;
+		at = 0;
+		size = w->hello_until - w->hello_done;
+	}
 	if ((__s32)size <= 0 || at >= f->seg.length || w->hello_done - w->start >= MAX_HELLO_BYTES)
 		return false;
 	if (size > f->seg.length - at)
@@ -226,8 +231,11 @@ static __always_inline bool step(const struct follow *f)
 	w->have = 0;
 	if (in_the_clear(w, peeked))
 		w->hello_until = w->next;
-	else if (w->header[0] == ND_TLS_CHANGE_CIPHER_SPEC)
+	else if (w->header[0] == ND_TLS_CHANGE_CIPHER_SPEC) {
 		w->ciphered = 1;
+		if (w->hello_done != w->hello_until)
+			w->hello_until = w->next; /* behind a request to retry, and another hello follows: no gap */
+	}
 	return true;
 }
 

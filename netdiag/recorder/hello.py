@@ -28,6 +28,8 @@ _QUIET_NS = 300_000_000
 _MAX_OPEN = 20_000
 _MAX_BYTES = 16_384
 _HANDSHAKE = 22
+_CHANGE_CIPHER_BYTES = 6
+"""A ChangeCipherSpec record in a packet of its own is not handed on; between two hellos it says nothing."""
 _CLIENT_HELLO, _SERVER_HELLO, _NEW_SESSION_TICKET, _CERTIFICATE, _SERVER_KEY_EXCHANGE = 1, 2, 4, 11, 12
 _KNOWN_TYPES = frozenset({0, 1, 2, 3, 4, 5, 6, 8, 11, 12, 13, 14, 15, 16, 20, 21, 22, 24, 25, 67, 254})
 _NAMED_CURVE = 3
@@ -59,8 +61,10 @@ class _Open:
     def add(self, now: int, offset: int, piece: bytes) -> None:
         """Add a piece that continues what is there; any other shows that something is missing."""
         self.last = now
-        follows = offset == self._start + len(self.raw) and len(self.raw) + len(piece) <= _MAX_BYTES
-        if self.whole and follows and (self.raw or _is_record(piece)):
+        gap = offset - self._start - len(self.raw)
+        fits = gap == 0 or (gap == _CHANGE_CIPHER_BYTES and _is_record(piece) and _ends_with_record(self.raw))
+        if self.whole and fits and len(self.raw) + len(piece) <= _MAX_BYTES and (self.raw or _is_record(piece)):
+            self._start += gap
             self.raw += piece
         else:
             self.whole = False
@@ -128,6 +132,13 @@ class Hellos:
         else:
             fact["same"] = known
         self._writer.fact("hello", fact)
+
+
+def _ends_with_record(raw: bytes | bytearray) -> bool:
+    at = 0
+    while at + 5 <= len(raw):
+        at += 5 + int.from_bytes(raw[at + 3 : at + 5], "big")
+    return at == len(raw)
 
 
 def messages(raw: bytes) -> bytes:

@@ -68,7 +68,9 @@ def _choice(said: Said) -> dict[str, Any]:
     retried = any(hello.retry for hello in hellos)
     found: dict[str, Any] = {"hello_retry": True if retried else None}
     if final is None or final.cut:
-        return found
+        # what comes after a retry keeps to its version, cipher and group: RFC 8446 section 4.1.4
+        retry = next((hello for hello in hellos if hello.retry and not hello.cut), None)
+        return found | ({name: getattr(retry, name) for name in ("version", "cipher", "group")} if retry else {})
     found |= {"hello_retry": retried, "version": final.version, "cipher": final.cipher}
     found |= _choice_13(said, final, retried=retried) if final.is_13 else _choice_12(said, final)
     return found

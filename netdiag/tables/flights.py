@@ -90,12 +90,16 @@ class Flights:
         return seen
 
     def _sealed(self) -> Bools:
-        """Tell which handshake records come after their side's ChangeCipherSpec: an encrypted Finished of TLS 1.2."""
+        """Tell which handshake records come after their side's ChangeCipherSpec: an encrypted Finished of TLS 1.2.
+
+        A hello is none: in TLS 1.3 another one follows that record where the server asked to retry.
+        """
         change = self.type == RecordType.CHANGE_CIPHER_SPEC
         changed = np.where(
             self.client, self.first_of(change & self.client)[self.row], self.first_of(change & ~self.client)[self.row]
         )
-        return self.handshake & (self.index > changed)
+        hello = np.isin(self.first, (CLIENT_HELLO, SERVER_HELLO)) & (self.second == 0)
+        return self.handshake & (self.index > changed) & ~hello
 
     def _finished(self, sealed: Bools) -> Ints:
         flight = self.first_of(self.app & ~self.client & (self.index > self.server_hello[self.row]))

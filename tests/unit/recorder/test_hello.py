@@ -157,6 +157,14 @@ def test_a_handshake_behind_connect_starts_later_in_the_stream():
     assert (fact["whole"], text_of(fact)) == (True, redact(tls.modern()))
 
 
+def test_a_change_cipher_spec_that_is_not_handed_on_is_no_gap():
+    first, second = tls.record(tls.server_hello_13(retry=True)), tls.record(tls.server_hello_13())
+    (fact,) = facts_of(piece(first), piece(second, len(first) + 6))
+    assert (fact["whole"], text_of(fact)) == (True, redact(messages(first + second)))
+    (fact,) = facts_of(piece(first[:-4]), piece(second, len(first) - 4 + 6))
+    assert fact["whole"] is False
+
+
 def test_a_hello_whose_start_is_missing_is_not_guessed_at():
     (fact,) = facts_of(*pieces_of(tls.record(tls.flight_12()))[1:])
     assert (fact["whole"], text_of(fact)) == (False, b"")
