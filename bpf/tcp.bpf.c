@@ -9,6 +9,7 @@
 #include "netdiag/process.h"
 #include "netdiag/tcp.h"
 #include "netdiag/tcp_look.h"
+#include "netdiag/tls_calls.h"
 #include <bpf/bpf_tracing.h>
 
 /* The kernel knows no word for Apache-2.0 OR GPL-2.0: this names the half that it needs. */
@@ -333,6 +334,8 @@ static __always_inline void handle_io(struct sock *sk, int size, __u8 direction)
 	io.tgid = nd_current_tgid();
 	io.tid = nd_current_tid();
 	nd_note_io_owner(s, io.tgid, io.tid);
+	if (nd_tls_calls)
+		nd_note_tls_io(cookie, direction == ND_SEND && !s->sends, now);
 	if (direction == ND_RECEIVE) {
 		io.arrived = s->arrived;
 		tp = bpf_skc_to_tcp_sock(sk);

@@ -32,6 +32,7 @@ _SIGNATURES: dict[str, tuple[Any, Sequence[Any]]] = {
     "bpf_program__section_name": (_S, [_P]),
     "bpf_program__set_autoload": (_I, [_P, ctypes.c_bool]),
     "bpf_program__autoload": (ctypes.c_bool, [_P]),
+    "bpf_program__set_expected_attach_type": (_I, [_P, _I]),
     "bpf_program__attach": (_P, [_P]),
     "bpf_program__attach_cgroup": (_P, [_P, _I]),
     "bpf_program__attach_iter": (_P, [_P, _P]),

@@ -50,6 +50,8 @@ class Job:
     """Map → keys to set to 1 before anything is attached."""
     cgroup: str | None
     """Where cgroup programs are attached; None leaves them out."""
+    multi: bool = True
+    """Probe functions of programs by one link for many, where the kernel can."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,6 +125,7 @@ def _load_all(job: Job) -> list[Loaded]:
         results.append(result)
         try:
             kernel_object = BpfObject(plan.path)
+            kernel_object.multi = job.multi
             kernel_object.load(job.knobs, shared, optional=plan.optional, without=frozenset())
         except NetdiagError as error:
             result.failed[""] = error
@@ -136,8 +139,12 @@ def _load_all(job: Job) -> list[Loaded]:
         result.failed.update({p: Unsupported(reason) for p, reason in kernel_object.disabled.items()})
         result.failed.update(kernel_object.attach(cgroup_fd))
         for iterator in plan.iterators:
-            if iterator not in result.failed:
+            if iterator in result.failed:
+                continue
+            try:
                 result.iterators[iterator] = kernel_object.iterator(iterator)
+            except NetdiagError as error:
+                result.failed[iterator] = error
         result.maps = {m.name: (m.fd, m.max_entries) for m in kernel_object.maps.values()}
         result.programs = kernel_object.programs()
         result.links = kernel_object.links

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from netdiag.ebpf import _libbpf
 from netdiag.ebpf._libbpf import OpenOptions, failure, libbpf, log_lines, system_error
+from netdiag.ebpf.uprobe import UPROBE_MULTI
 from netdiag.errors import NetdiagError
 
 __all__ = ["BpfObject", "Map"]
@@ -22,6 +23,7 @@ __all__ = ["BpfObject", "Map"]
 _BTF_KIND_DATASEC = 15
 _BTF_TYPE = struct.Struct("=III")
 _SECTION_ENTRY = struct.Struct("=III")
+_ON_FUNCTIONS = ("uprobe/", "uretprobe/")
 _FAILED_PROGRAM = re.compile(r"prog '(\w+)'")
 
 
@@ -53,11 +55,18 @@ class BpfObject:
         self.links: list[int] = []
         """Descriptors that keep the programs attached."""
         self.maps: dict[str, Map] = {}
+        self.multi = True
+        """Load programs for functions of programs for uprobe_multi links; a kernel that has none does not mind."""
         self.disabled: dict[str, str] = {}
         """Programs that this kernel cannot load, with the reason."""
 
     def load(
-        self, knobs: Mapping[str, int | bytes], shared: Mapping[str, Map], *, optional: frozenset[str], without: frozenset[str]
+        self,
+        knobs: Mapping[str, int | bytes],
+        shared: Mapping[str, Map],
+        *,
+        optional: frozenset[str],
+        without: frozenset[str],
     ) -> None:
         """Load all programs but `without`; one of `optional` that the kernel refuses is left out and noted.
 
@@ -91,6 +100,9 @@ class BpfObject:
         for program in self._each("program"):
             if _text(libbpf().bpf_program__name(program)) in skipped:
                 libbpf().bpf_program__set_autoload(program, False)
+            if self.multi and _text(libbpf().bpf_program__section_name(program)).startswith(_ON_FUNCTIONS):
+                # libbpf learned the section names of uprobe_multi in 1.3 only
+                libbpf().bpf_program__set_expected_attach_type(program, UPROBE_MULTI)
 
     def _culprit(self, optional: frozenset[str]) -> str | None:
         for line in log_lines():
@@ -146,14 +158,14 @@ class BpfObject:
                 libbpf().bpf_map__reuse_fd(handle, known.fd)
 
     def attach(self, cgroup_fd: int | None) -> dict[str, NetdiagError]:
-        """Attach every loaded program but iterators; return those that could not be, with the error."""
+        """Attach every loaded program but iterators and those for functions of programs; return those that could not be, with the error."""
         failed = {}
         for program in self._each("program"):
             if not libbpf().bpf_program__autoload(program):
                 continue
             name = _text(libbpf().bpf_program__name(program))
             section = _text(libbpf().bpf_program__section_name(program))
-            if section.startswith(("iter", "syscall")):
+            if section.startswith(("iter", "syscall", *_ON_FUNCTIONS)):
                 continue
             if section.startswith("cgroup"):
                 if cgroup_fd is None:

@@ -38,11 +38,14 @@ def job(names: list[str], target: Mapping[str, Any], options: Mapping[str, Any])
     gap = options.get("burst_gap_ns")
     if isinstance(gap, int) and gap > 0:
         knobs["nd_burst_gap_ns"] = gap
+    plans = [_plan(p) for p in known.values() if (p.name in names if names else p.default)]
+    knobs["nd_tls_calls"] = int(any(plan.name == "ssl" for plan in plans))
     return Job(
-        plans=[_plan(p) for p in known.values() if (p.name in names if names else p.default)],
+        plans=plans,
         knobs=knobs,
         entries={"targets": [p.to_bytes(4, "little") for p in chosen.pids], "hosts": chosen.hosts},
         cgroup=cgroup_root(),
+        multi=options.get("uprobe_multi") is not False,
     )
 
 

@@ -12,6 +12,7 @@ from netdiag.ebpf.handover import Job, Loaded, load
 from netdiag.ebpf.ring import Ring
 from netdiag.ebpf.syscall import Variables, in_netns, program_cost, walk
 from netdiag.recorder.namespaces import Namespaces
+from netdiag.recorder.uprobes import FunctionProbes
 from netdiag.recording.format import StreamLayout
 
 __all__ = ["ProbeSet"]
@@ -42,6 +43,7 @@ class ProbeSet:
         self._walks: dict[str, int] = {}
         self._first_look: tuple[int, int] | None = None
         self._namespaces = Namespaces()
+        self._functions: FunctionProbes | None = None
 
     def load(self) -> None:
         """Load and attach all objects; the one of a probe that can't load leaves the others be, unless it is the last.
@@ -56,10 +58,14 @@ class ProbeSet:
     def _take_over(self, item: Loaded) -> None:
         self._variables[item.name] = Variables(item.places, item.sizes)
         self._walks.update(item.iterators)
+        if item.name == "ssl":
+            self._functions = FunctionProbes(item.programs)
         for about in item.about["streams"]:
             layout = StreamLayout.from_json(about["layout"])
             fd, size = item.maps[about["map"]]
-            stream = Stream(name=layout.name, number=layout.stream, map=about["map"], recorded=about["recorded"], layout=layout)
+            stream = Stream(
+                name=layout.name, number=layout.stream, map=about["map"], recorded=about["recorded"], layout=layout
+            )
             self._rings.append((stream, Ring(fd, size, layout.size)))
 
     def rings(self) -> list[Ring]:
@@ -73,7 +79,28 @@ class ProbeSet:
     def seed(self, drain: Callable[[], None]) -> None:
         """Find the sockets that exist already, in every network namespace that the targets live in."""
         self._namespaces.note_all(self._pids())
+        if self._functions is not None:
+            self._functions.start(self._pids())
         self._look(_SEED, drain)
+
+    def follow(self, layout: StreamLayout, runs: Iterable[memoryview]) -> None:
+        """Take note of new records about processes: probes on functions follow them."""
+        if self._functions is not None:
+            self._functions.follow(layout, runs)
+
+    def libraries(self) -> Iterable[dict[str, Any]]:
+        """Yield a fact for each TLS library that was found in a process since the last time."""
+        return () if self._functions is None else self._functions.news()
+
+    def stop(self) -> None:
+        """Follow processes no longer."""
+        if self._functions is not None:
+            self._functions.stop()
+
+    def close(self) -> None:
+        """Take probes on functions away all at once, which the end of this process would do one by one."""
+        if self._functions is not None:
+            self._functions.close()
 
     def meet(self, pid: int) -> None:
         """Look from now on at the network namespace that a new process lives in, too."""
@@ -148,7 +175,12 @@ class ProbeSet:
 
     def coverage(self) -> dict[str, Any]:
         """Return the state of each probe: attached, partial (some programs could not be), unavailable."""
-        return {"probes": [_state(item) for item in self._loaded], "tls_libraries": [], "unobservable": []}
+        states = [_state(item) for item in self._loaded]
+        reasons = self._functions.reasons() if self._functions is not None else []
+        for state in states:
+            if state["name"] == "ssl" and reasons:
+                state |= {"state": "partial", "reason": "; ".join(reasons)}
+        return {"probes": states, "tls_libraries": [], "unobservable": []}
 
 
 def _state(item: Loaded) -> dict[str, str | None]:

@@ -41,6 +41,7 @@ class Session:
         self._last_clock = self._first_clock
         self._overflows = facts.overflows()
         self._cpu_at_start = time.process_time()
+        self._coverage: dict[str, Any] = {}
         self._losses: dict[str, tuple[int, int]] = {}
         command = start.get("command")
         self._writer = RecordingWriter(
@@ -68,7 +69,7 @@ class Session:
             if stream.recorded:
                 self._writer.layout(stream.number, stream.layout)
         self._probes.seed(self._drain)
-        coverage = self._probes.coverage()
+        coverage = self._coverage = self._probes.coverage()
         self._writer.fact("coverage", coverage)
         command = self._start.get("command")
         if command:
@@ -109,6 +110,7 @@ class Session:
                 else:
                     self._hellos.take(stream.layout, runs)
                 if stream.name == "process":
+                    self._probes.follow(stream.layout, runs)  # first: probes on functions are in a hurry
                     for pid in self._processes.meet(stream.layout, runs):
                         self._probes.meet(pid)
                 ring.release(count)
@@ -116,11 +118,16 @@ class Session:
     def _tick(self) -> None:
         self._probes.tick(self._drain)
         self._hellos.flush()
+        self._note_libraries()
         self._note_losses()
         clock = facts.clock_pair()
         if facts.clock_step_ns(self._last_clock, clock) > _CLOCK_STEP_NS:
             self._writer.fact("clock", clock)
             self._last_clock = clock
+
+    def _note_libraries(self) -> None:
+        for fact in self._probes.libraries():
+            self._writer.fact("tls_library", fact)
 
     def _written(self) -> int:
         return sum(seen for seen, _ in self._probes.losses().values())
@@ -133,13 +140,17 @@ class Session:
 
     def _finish(self, stop: dict[str, Any]) -> None:
         self._probes.final_look(self._drain)
+        self._probes.stop()
         self._drain()
+        self._note_libraries()
         self._hellos.flush(quiet_ns=0)
         self._note_losses()
         hz = self._probes.hz()
         if hz is not None:
             self._writer.fact("kernel", {"hz": hz})
         self._note_overflows()
+        if (coverage := self._probes.coverage()) != self._coverage:
+            self._writer.fact("coverage", coverage)
         programs = self._probes.cost() if self._kernel_time else []
         measured_ns = sum(int(p["ns"]) for p in programs)
         kernel_ms = self._kernel_time.finish(self._written(), measured_ns) if self._kernel_time else None
@@ -161,12 +172,11 @@ class Session:
         try:
             self._link.send({"say": "ended"})
         except OSError:
-            return  # the front is gone: that is why we end
+            pass  # the front is gone: that is why we end
+        self._probes.close()
 
     def _note_overflows(self) -> None:
         now = facts.overflows()
         if now and self._overflows:
             delta = {name: now[name] - self._overflows[name] for name in now}
             self._writer.fact("listener_overflow", {"netns": os.stat("/proc/self/ns/net").st_ino, **delta})
-
-

@@ -185,4 +185,41 @@ struct tls_hello_event {
 	__u8 data[480];
 };
 
+/* What a call into a TLS library was for. */
+enum nd_tls_call_kind {
+	ND_TLS_CALL_HANDSHAKE = 1,
+	ND_TLS_CALL_CONTEXT = 2, /* a new context: SSL_CTX_new() */
+	ND_TLS_CALL_TRUST = 3, /* certificates to trust were loaded */
+	ND_TLS_CALL_FREE = 4, /* the end of an object; never recorded by itself */
+};
+
+enum nd_tls_library { ND_TLS_OPENSSL = 1, ND_TLS_BORINGSSL = 2, ND_TLS_GNUTLS = 3 };
+
+/* How it is known which socket a handshake belongs to. */
+enum nd_tls_binding {
+	ND_TLS_BOUND_NOT = 0,
+	ND_TLS_BOUND_INSIDE = 1, /* its calls read and wrote that socket */
+	ND_TLS_BOUND_AFTER = 2, /* its thread sent that socket's first bytes right after the first call */
+};
+
+/* A handshake over all calls that it took, or one call that makes a context or loads certificates. */
+struct tls_call_event {
+	nd_ktime_ns time;
+	nd_ktime_ns first; /* entry of the first call */
+	nd_ktime_ns done; /* return of the last call */
+	nd_cookie cookie;
+	nd_duration_ns inside; /* from entry to return, over all calls */
+	nd_duration_ns cpu; /* of the thread, inside; 0 = not known */
+	__u64 handle; /* address of the library's object in the process */
+	__u32 calls;
+	__s32 result; /* of the last call, as the library returned it */
+	nd_pid tgid;
+	nd_tid tid; /* of the first call */
+	__u8 kind; /* enum nd_tls_call_kind */
+	__u8 library; /* enum nd_tls_library */
+	__u8 binding; /* enum nd_tls_binding */
+	__u8 ok; /* it worked */
+	__u32 reserved;
+};
+
 #endif

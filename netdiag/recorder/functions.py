@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which functions of which TLS libraries are probed: reads `probes/tls/*.toml`, which explain their members."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from netdiag.assets import data_dir
+from netdiag.errors import InputUnreadable
+
+__all__ = ["FREE", "HANDSHAKE", "Function", "Table", "load", "tables"]
+
+_SCHEMA = 1
+_LIBRARIES = {"openssl": 1, "boringssl": 2, "gnutls": 3}
+"""Of `enum nd_tls_library`."""
+_KINDS = {"handshake": 1, "context": 2, "trust": 3, "free": 4}
+"""Of `enum nd_tls_call_kind`."""
+_WORKS = {"one": 1, "zero": 2, "pointer": 3, "count": 4}
+"""Of `enum success` in bpf/ssl.bpf.c."""
+HANDSHAKE, FREE = "handshake", "free"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """One function that a probe goes on, where it is there."""
+
+    name: str
+    kind: str
+    cookie: int
+    """What the kernel program is told."""
+    instead: str | None
+    """Only where this other function is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One library."""
+
+    library: str
+    version: str | None
+    """Regular expression for its data."""
+    files: tuple[str, ...]
+    programs: tuple[str, ...]
+    inside: str | None
+    """A function that shows that a program has the library inside."""
+    usual: tuple[str, ...]
+    """Names of the files under which programs usually load it."""
+    functions: tuple[Function, ...]
+
+    def is_file(self, path: str) -> bool:
+        """Tell whether a mapped path is this library."""
+        return any(fnmatchcase(path, pattern) for pattern in self.files)
+
+    def chosen(self, there: Collection[str]) -> list[Function]:
+        """Return the functions to probe in a file that has those in `there`."""
+        return [f for f in self.functions if f.name in there and (f.instead is None or f.instead not in there)]
+
+
+def tables(folder: Path | None = None) -> tuple[Table, ...]:
+    """Return the shipped tables by name; InputUnreadable names file and key that is wrong."""
+    return tuple(load(path) for path in sorted((folder or data_dir("probes") / "tls").glob("*.toml")))
+
+
+def load(path: Path) -> Table:
+    """Return the table of a file; InputUnreadable names file and key that is wrong."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        unknown = set(data) - {"schema", "library", "version", "files", "programs", "inside", "usual", "functions"}
+        if unknown or data["schema"] != _SCHEMA:
+            raise ValueError(f"schema is not {_SCHEMA}, or unknown {', '.join(sorted(unknown))}")
+        if data.get("version") is not None:
+            re.compile(data["version"])
+        return Table(
+            library=data["library"],
+            version=data.get("version"),
+            files=tuple(data["files"]),
+            programs=tuple(data["programs"]),
+            inside=data.get("inside"),
+            usual=tuple(data.get("usual", ())),
+            functions=tuple(_function(data["library"], name, told) for name, told in data["functions"].items()),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, re.error) as error:
+        raise InputUnreadable(f"{path}: {error!r}") from error
+
+
+def _function(library: str, name: str, told: Mapping[str, Any]) -> Function:
+    unknown = set(told) - {"kind", "works", "instead"}
+    if unknown:
+        raise ValueError(f"{name}: unknown {', '.join(sorted(unknown))}")
+    works = _WORKS[told["works"]] if told["kind"] != FREE else 0
+    cookie = _KINDS[told["kind"]] | _LIBRARIES[library] << 8 | works << 16
+    return Function(name=name, kind=told["kind"], cookie=cookie, instead=told.get("instead"))

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that hold a TLS library, each looked at once: which functions they have and where probes go.
+
+A file is known by what the kernel knows it by, device and inode, never by its path: containers of one image share it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from netdiag.ebpf.uprobe import Site
+from netdiag.recorder.functions import FREE, HANDSHAKE, Table, tables
+from netdiag.symbols import BadObjectError, Elf
+
+__all__ = ["Objects", "Probed"]
+
+_MOST = 512
+_FOLDERS = (
+    f"/usr/lib/{platform.machine()}-linux-gnu",
+    f"/lib/{platform.machine()}-linux-gnu",
+    "/usr/lib64",
+    "/lib64",
+    "/usr/lib",
+    "/lib",
+    "/usr/local/lib",
+)
+_PLAIN = ("libc.", "libm.", "ld-linux", "libpthread.", "librt.", "libtinfo.", "libselinux.", "libacl.", "libcap.")
+"""Libraries that load no others by themselves, as the small tools of a system need them."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Probed:
+    """One file with functions to probe."""
+
+    fd: int
+    """Open, so that it can be probed by /proc/self/fd whatever becomes of its path."""
+    path: str
+    """As the first process saw it."""
+    table: Table
+    entries: list[Site]
+    returns: list[Site]
+    shakes: bool
+    """It has functions that make handshakes."""
+    cheap: bool
+    """The probes on those stand on instructions that the kernel emulates."""
+    version: str | None = None
+    version_sought: bool = False
+
+    @property
+    def attach_path(self) -> str:
+        """Return a path that leads to the file itself."""
+        return f"/proc/self/fd/{self.fd}"
+
+    def find_version(self) -> str | None:
+        """Return the library's version, else its build-id; None where it has neither."""
+        if not self.version_sought:
+            self.version_sought = True
+            try:
+                elf = Elf(self.fd)
+                self.version = elf.version(self.table.version) if self.table.version else None
+                self.version = self.version or _build(elf.build_id())
+            except (BadObjectError, OSError):
+                self.version = None
+        return self.version
+
+
+def _build(number: str | None) -> str | None:
+    return f"build {number[:16]}" if number else None
+
+
+@dataclass(slots=True)
+class Objects:
+    """All files that were looked at."""
+
+    _tables: tuple[Table, ...] = field(default_factory=tables)
+    _known: dict[tuple[int, int, int, int], Probed | None] = field(default_factory=dict)
+    _loaders: dict[tuple[int, int, int, int], bool] = field(default_factory=dict)
+
+    def library(self, places: tuple[str, ...], path: str) -> Probed | None:
+        """Look at a mapped file; `places` are paths that may lead to it from here. None when there is nothing to probe."""
+        wanted = [table for table in self._tables if table.is_file(path)]
+        return self._look(places, path, wanted) if wanted else None
+
+    def program(self, pid: int) -> Probed | None:
+        """Look at the program that a process runs; None when no TLS library is in it."""
+        place = f"/proc/{pid}/exe"
+        try:
+            path = os.readlink(place).removesuffix(" (deleted)")
+        except OSError:
+            return None
+        return self._look((place,), path, list(self._tables))
+
+    def usual(self, pid: int) -> Iterator[Probed]:
+        """Yield the libraries that a process would load by their usual names, as its root has them."""
+        for table in self._tables:
+            for name in table.usual:
+                for folder in _FOLDERS:
+                    place = f"/proc/{pid}/root{folder}/{name}"
+                    found = self._look((place,), f"{folder}/{name}", [table]) if _exists(place) else None
+                    if found is not None:
+                        yield found
+                        break
+
+    def loads_others(self, pid: int) -> bool:
+        """Tell whether the program that a process runs may load a TLS library: by its needs, or while it runs."""
+        try:
+            fd = os.open(f"/proc/{pid}/exe", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            key = _key(fd)
+            if key not in self._loaders:
+                elf = Elf(fd)
+                plain = all(name.startswith(_PLAIN) for name in elf.needed())
+                self._loaders[key] = not plain or elf.mentions("dlopen")
+            return self._loaders[key]
+        except (BadObjectError, OSError):
+            return False
+        finally:
+            os.close(fd)
+
+    def _look(self, places: tuple[str, ...], path: str, wanted: list[Table]) -> Probed | None:
+        fd = _open(places)
+        if fd is None:
+            return None
+        key = _key(fd)
+        if key not in self._known and len(self._known) < _MOST:
+            self._known[key] = _read(fd, path, wanted)
+        found = self._known.get(key)
+        if found is None or found.fd != fd:
+            os.close(fd)
+        return found
+
+
+def _exists(path: str) -> bool:
+    try:
+        os.stat(path)
+    except OSError:
+        return False
+    return True
+
+
+def _open(places: tuple[str, ...]) -> int | None:
+    for place in places:
+        try:
+            return os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+    return None
+
+
+def _key(fd: int) -> tuple[int, int, int, int]:
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _read(fd: int, path: str, wanted: list[Table]) -> Probed | None:
+    try:
+        elf = Elf(fd)
+        for table in wanted:
+            found = _functions(elf, table, PurePosixPath(path).name, by_name=len(wanted) == 1)
+            if found:
+                return _probed(fd, path, table, elf, found)
+    except (BadObjectError, OSError):
+        return None
+    return None
+
+
+def _functions(elf: Elf, table: Table, name: str, *, by_name: bool) -> dict[str, int]:
+    """Return the functions of a library that the file has; a program must show that the library is in it."""
+    names = [function.name for function in table.functions]
+    if not by_name and table.inside and not elf.exported([table.inside]):
+        return elf.local(names) if name in table.programs else {}
+    return elf.exported(names)
+
+
+def _probed(fd: int, path: str, table: Table, elf: Elf, found: dict[str, int]) -> Probed | None:
+    chosen = table.chosen(found)
+    placed = [(function, elf.place(found[function.name])) for function in chosen]
+    return Probed(
+        fd=fd,
+        path=path,
+        table=table,
+        entries=[Site(place.offset, function.cookie) for function, place in placed],
+        returns=[Site(place.offset, function.cookie) for function, place in placed if function.kind != FREE],
+        shakes=any(function.kind == HANDSHAKE for function in chosen),
+        cheap=all(place.cheap for function, place in placed if function.kind in (HANDSHAKE, FREE)),
+    )

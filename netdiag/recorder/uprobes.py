@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps probes on the TLS libraries of the traced processes, and on nobody else's, from their first call on.
+
+A thread of its own does it, because the kernel takes some 10 ms to put probes on and 50 ms to take them away, while the
+rings have to be read. Libraries under their usual names are probed before a process loads them: the kernel then writes
+the breakpoints when it maps the file. Others are found in the process's map, soon after it began and again later.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from netdiag.ebpf import uprobe
+from netdiag.errors import NetdiagError
+from netdiag.recorder.objects import Objects, Probed
+from netdiag.recording.format import StreamLayout
+
+__all__ = ["FunctionProbes"]
+
+_SEEN, _FORK, _EXEC, _EXIT = 1, 2, 3, 4
+"""Of `enum nd_process_kind`."""
+_LOOKS_S = (0.004, 0.01, 0.02, 0.04, 0.08, 0.2, 0.5)
+"""When a process's map is looked at after it was met or ran a program; then with every tick."""
+_TICK_S = 1.0
+_MOST_LOOKS = 64
+"""Per tick; the others have their turn with the next one."""
+_MOST_PROCESSES = 1024
+_MOST_MAPS_BYTES = 4 << 20
+_MOST_REASONS = 8
+
+
+@dataclass(slots=True)
+class _Process:
+    """What is probed of a process."""
+
+    links: list[int] = field(default_factory=list)
+    probed: dict[int, Probed] = field(default_factory=dict)
+    """By the descriptor of the file."""
+    told: set[int] = field(default_factory=set)
+    size: bytes = b""
+    """Of its memory when its map was last looked at: a library that was loaded since makes it larger."""
+
+
+class FunctionProbes:
+    """The probes on functions of one trace. One thread starts, feeds and stops it, another does the work."""
+
+    def __init__(self, programs: Mapping[str, int]) -> None:
+        """`programs`: name → descriptor of the two kernel programs."""
+        self._enter, self._leave = programs["tls_enter"], programs["tls_leave"]
+        self._multi = uprobe.has_multi(self._enter)
+        self._objects = Objects()
+        self._processes: dict[int, _Process] = {}
+        self._orders: deque[tuple[int, int, int]] = deque()
+        self._wake = threading.Event()
+        self._news: deque[dict[str, Any]] = deque()
+        self._untold: deque[tuple[int, Probed, list[Probed]]] = deque()
+        self._reasons: dict[str, None] = {}
+        self._due: list[tuple[float, int, int]] = []
+        self._numbers = count()
+        self._closing: list[int] = []
+        self._ended = False
+        self._thread: threading.Thread | None = None
+
+    # --- for the thread that records ------------------------------------------------------------------------------
+
+    def start(self, pids: Iterable[int]) -> None:
+        """Probe the processes that are there already, then start to follow."""
+        for pid in pids:
+            self._usual(pid)
+            self._meet(pid)
+        self._thread = threading.Thread(target=self._run, name="uprobes", daemon=True)
+        self._thread.start()
+
+    def follow(self, layout: StreamLayout, runs: Iterable[memoryview]) -> None:
+        """Take note of new records about processes."""
+        places = {field.name: layout.offset + field.offset for field in layout.fields}
+        tgid, parent, kind = places["tgid"], places["parent"], places["kind"]
+        for run in runs:
+            for at in range(0, len(run), layout.stride):
+                (pid,) = struct.unpack_from("=I", run, at + tgid)
+                if pid:
+                    self._orders.append((run[at + kind], pid, struct.unpack_from("=I", run, at + parent)[0]))
+                    self._wake.set()
+
+    def news(self) -> Iterable[dict[str, Any]]:
+        """Yield facts `tls_library` that are new."""
+        while self._news:
+            yield self._news.popleft()
+
+    def reasons(self) -> list[str]:
+        """Return why something could not be probed; nothing when all could."""
+        return list(self._reasons)
+
+    def stop(self) -> None:
+        """Follow no longer, and say what was not said yet."""
+        self._ended = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+        while self._untold:
+            self._tell(*self._untold.popleft())
+
+    def close(self) -> None:
+        """Take all probes away."""
+        uprobe.close_all(self._closing + [fd for process in self._processes.values() for fd in process.links])
+
+    # --- the thread that probes -----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        next_tick = time.monotonic() + _TICK_S
+        while not self._ended:
+            due = min(self._due[0][0] if self._due else next_tick, next_tick)
+            self._wake.wait(max(due - time.monotonic(), 0.0))
+            self._wake.clear()
+            while self._orders and not self._ended:
+                self._obey(*self._orders.popleft())
+            now = time.monotonic()
+            while self._due and self._due[0][0] <= now and not self._ended:
+                self._look(heapq.heappop(self._due)[2])
+            if now >= next_tick:
+                self._tick()
+                next_tick = time.monotonic() + _TICK_S
+            if self._untold and not self._orders:
+                self._tell(*self._untold.popleft())
+                self._wake.set()  # one at a time: to look for a version takes milliseconds
+
+    def _obey(self, kind: int, pid: int, parent: int) -> None:
+        if kind == _EXIT:
+            self._forget(pid)
+        elif kind == _FORK:
+            self._forget(pid)
+            family = self._processes.get(parent)
+            for probed in list(family.probed.values()) if family else ():
+                self._probe(pid, probed)
+            self._meet(pid)
+        elif kind == _EXEC:
+            if self._objects.loads_others(pid):
+                self._usual(pid)
+            self._meet(pid)
+        elif kind == _SEEN:
+            if len(self._processes) < _MOST_PROCESSES:
+                self._processes.setdefault(pid, _Process())
+            self._meet(pid)
+
+    def _forget(self, pid: int) -> None:
+        process = self._processes.pop(pid, None)
+        if process is not None:
+            self._closing += process.links
+
+    def _usual(self, pid: int) -> None:
+        for probed in self._objects.usual(pid):
+            self._probe(pid, probed)
+
+    def _meet(self, pid: int) -> None:
+        """Look at its program and its map now, and at the map a few times later."""
+        program = self._objects.program(pid)
+        if program is not None:
+            self._probe(pid, program)
+            self._note(pid, program)
+        self._look(pid)
+        now = time.monotonic()
+        for after in _LOOKS_S:
+            heapq.heappush(self._due, (now + after, next(self._numbers), pid))
+
+    def _tick(self) -> None:
+        fds, self._closing = self._closing, []
+        uprobe.close_all(fds)
+        for pid in list(self._processes)[:_MOST_LOOKS]:
+            process = self._processes.pop(pid)
+            self._processes[pid] = process  # to the end of the line
+            self._look(pid)
+
+    def _look(self, pid: int) -> None:
+        """Probe what the process has mapped by now."""
+        size = _first_word(f"/proc/{pid}/statm")
+        if size in (b"", b"0"):
+            return  # gone, or a zombie
+        process = self._processes.get(pid)
+        if process is not None and process.size == size:
+            return
+        for places, path in _mapped(pid):
+            probed = self._objects.library(places, path)
+            if probed is not None:
+                self._probe(pid, probed)
+                self._note(pid, probed)
+        process = self._processes.get(pid)
+        if process is not None:
+            process.size = size
+
+    def _probe(self, pid: int, probed: Probed) -> None:
+        process = self._processes.get(pid)
+        if process is None:
+            if len(self._processes) >= _MOST_PROCESSES:
+                self._reasons[f"more than {_MOST_PROCESSES} processes: TLS libraries of the others are not probed"] = None
+                return
+            process = self._processes[pid] = _Process()
+        if probed.fd in process.probed:
+            return
+        process.probed[probed.fd] = probed
+        sides = ((self._enter, probed.entries, False), (self._leave, probed.returns, True))
+        try:
+            for program, sites, returns in sides:
+                if sites:
+                    process.links += uprobe.attach(
+                        program, probed.attach_path, sites, pid=pid, returns=returns, multi=self._multi
+                    )
+        except NetdiagError as error:
+            if _first_word(f"/proc/{pid}/statm") and len(self._reasons) < _MOST_REASONS:  # not just gone
+                self._reasons[error.message.replace(probed.attach_path, probed.path)] = None
+
+    def _note(self, pid: int, probed: Probed) -> None:
+        """The process has this library: say so once, when there is time."""
+        process = self._processes.get(pid)
+        if process is None or probed.fd in process.told or not process.links:
+            return
+        process.told.add(probed.fd)
+        if probed.shakes:
+            self._untold.append((pid, probed, list(process.probed.values())))
+
+    def _tell(self, pid: int, probed: Probed, others: Iterable[Probed]) -> None:
+        siblings = [probed, *(other for other in others if other.table is probed.table)]
+        versions = [version for each in siblings if (version := each.find_version())]
+        named = next((version for version in versions if not version.startswith("build ")), None)
+        self._news.append(
+            {
+                "pid": pid,
+                "path": probed.path,
+                "library": probed.table.library,
+                "version": named or next(iter(versions), None),
+                "how": "symbols",
+                "cheap": probed.cheap,
+            }
+        )
+
+
+def _first_word(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(64).split(b" ", 1)[0]
+    except OSError:
+        return b""
+
+
+def _mapped(pid: int) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the files whose code a process has mapped: paths that lead to each from here, and its own path."""
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as file:
+            lines = file.read(_MOST_MAPS_BYTES).splitlines()
+    except OSError:
+        return
+    for line in lines:
+        cells = line.split(None, 5)
+        if len(cells) == 6 and cells[1][2:3] == b"x" and cells[5][:1] == b"/":
+            low, _, high = cells[0].decode("ascii").partition("-")
+            path = os.fsdecode(cells[5])
+            place = f"/proc/{pid}/map_files/{low.lstrip('0')}-{high.lstrip('0')}"
+            yield (place, f"/proc/{pid}/root{path}"), path.removesuffix(" (deleted)")
