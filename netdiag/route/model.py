@@ -211,7 +211,7 @@ class Reply:
     code: int | None = None
     """ICMP code; None for what is no ICMP error."""
     ttl: int | None = None
-    """TTL or hop limit of the reply as it arrived; the nearest of 64, 128, 255 above it minus it: hops of the way back."""
+    """TTL or hop limit of the reply as it arrived; what is missing to 64, 128 or 255 are the hops of the way back."""
     mtu: int | None = None
     """Of a too-big reply, bytes."""
     labels: tuple[Label, ...] = ()

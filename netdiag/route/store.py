@@ -35,7 +35,7 @@ def from_json(document: object) -> Measurement:
     if not isinstance(document, Mapping):
         raise InputUnreadable("not a JSON object")
     schema = document.get("schema")
-    if not isinstance(schema, str) or schema.split("/")[0] != SCHEMA.split("/")[0]:
+    if not isinstance(schema, str) or not schema.startswith(SCHEMA.partition("/")[0] + "/"):
         raise InputUnreadable(f"schema: expected {SCHEMA}")
     if schema != SCHEMA:
         raise InputUnreadable(f"schema: {schema[:40]} is newer than {SCHEMA}", hint="read it with a newer netdiag")
@@ -89,7 +89,7 @@ def _hints(kind: Hashable) -> dict[str, Any]:
 def _object(kind: type[T], value: object, where: str) -> T:
     if not isinstance(value, Mapping):
         raise InputUnreadable(f"{where or 'document'}: expected an object")
-    hints = _hints(kind)
+    hints = _hints(typing.cast("Hashable", kind))
     given = {
         name: _value(hint, value[name], f"{where}.{name}" if where else name)
         for name, hint in hints.items()
