@@ -21,8 +21,8 @@ from netdiag.lab.settings import AnswerSettings, ServerSettings
 __all__ = ["Exchange", "Request", "ServerView"]
 
 BODY_TIMEOUT_S = 30.0
-CUT_WAIT_S = 0.05
-"""What was sent shall arrive and be read before a reset overtakes it."""
+CUT_WAIT_S = 0.002
+"""What was sent shall arrive before a reset overtakes it."""
 
 
 class ServerView(Protocol):

@@ -72,6 +72,8 @@ def findings(found: Sequence[Document], expect: Expectation) -> list[str]:
     loud = [entry["code"] for entry in found if entry["severity"] != "info"]
     misses = [missing(code, found) for code in expect.codes if code not in (codes if code in expect.quietly else loud)]
     misses += [f"says {code}, which is not so" for code in expect.absent if code in codes]
+    if expect.either and not set(expect.either) & set(loud):
+        misses.append(f"none of {list(expect.either)} is said aloud: {missing(expect.either[0], found)}")
     if expect.first is not None and loud[:1] != [expect.first]:
         misses.append(f"leads with {loud[:1]}, not with {expect.first}")
     for code, cause in (expect.causes or {}).items():
@@ -80,8 +82,8 @@ def findings(found: Sequence[Document], expect: Expectation) -> list[str]:
             misses.append(f"{code} with cause {cause} expected, causes are {causes}")
     if expect.quiet and loud:
         misses.append(f"nothing is wrong, yet it warns of {loud}")
-    surplus = [code for code in loud if code not in (*expect.codes, *expect.allowed)]
-    if expect.codes and surplus:
+    surplus = [code for code in loud if code not in (*expect.codes, *expect.either, *expect.allowed)]
+    if (expect.codes or expect.either) and surplus:
         misses.append(f"also warns of {surplus}")
     return misses + [wrong for rule in expect.values for wrong in learned(found, rule)]
 

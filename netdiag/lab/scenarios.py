@@ -39,6 +39,8 @@ class Expectation:
     """The code that leads the list of warnings."""
     codes: tuple[str, ...] = ()
     """Codes that must be there, above `info` unless listed in `quietly` too."""
+    either: tuple[str, ...] = ()
+    """Codes of which one at least is said aloud, where sockets alone can't decide between them."""
     quietly: tuple[str, ...] = ()
     """Codes for which severity `info` is enough."""
     causes: Mapping[str, str] | None = None

@@ -13,7 +13,7 @@ from typing import TextIO
 
 from netdiag.errors import UsageError
 from netdiag.lab import network
-from netdiag.lab.programs import Programs
+from netdiag.lab.programs import STANDARD, Programs
 from netdiag.lab.runner import NETDIAG, Outcome, environment, lend, rights, run, serve, urls
 from netdiag.lab.scenarios import Scenario, shipped
 
@@ -42,12 +42,13 @@ def demo(*, netdiag: Sequence[str] = NETDIAG, seed: int = 1, out: TextIO = sys.s
 
     Needs nothing but the standard library and the `openssl` command. The findings go where `netdiag trace` puts them.
     """
-    return watch(find(DEMO), seed=seed, netdiag=netdiag, programs=Programs(python=None), out=out)
+    return watch(find(DEMO), seed=seed, netdiag=netdiag, out=out)
 
 
-def watch(scenario: Scenario, *, seed: int, netdiag: Sequence[str], programs: Programs, out: TextIO) -> int:
-    """Run a scenario with netdiag's own output for a person; return its exit status."""
-    situation = scenario.draw(seed, libraries=programs.at_hand())
+def watch(scenario: Scenario, *, seed: int, netdiag: Sequence[str], out: TextIO) -> int:
+    """Run a scenario on the standard library with netdiag's own output for a person; return its exit status."""
+    programs = Programs(python=None)
+    situation = scenario.draw(seed, libraries=STANDARD)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="netdiag-lab-")))
         lend(folder)

@@ -140,7 +140,7 @@ def test_open_connections_equal_what_ss_says(nginx, tmp_path):
     with subprocess.Popen(
         [*NETDIAG, str(out), "--", *program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
-        told = {}
+        told: dict[int, tuple[int, int, int]] = {}
         deadline = time.monotonic() + 20
         while len(told) < 7 and time.monotonic() < deadline:
             time.sleep(0.2)
@@ -157,7 +157,7 @@ def test_open_connections_equal_what_ss_says(nginx, tmp_path):
 
 
 def seen_by_ss(port):
-    """Return local port → (pid, bytes sent, bytes received) of the established connections to a port that had an answer."""
+    """Return local port → (pid, bytes sent, bytes received) of the connections to a port that had an answer."""
     command = ["ss", "-tinpOH", "state", "established", f"( dport = :{port} )"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = {}

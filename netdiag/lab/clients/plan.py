@@ -8,11 +8,11 @@ import random
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Plan", "repeat", "together", "unverified"]
+__all__ = ["Plan", "repeat", "take", "together", "unverified"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +70,13 @@ def repeat(plan: Plan, call: Callable[[int], object], failures: tuple[type[BaseE
         except failures:
             failed += 1
     return failed
+
+
+def take(pieces: Iterator[Any], count: int) -> None:
+    """Take pieces of a body until `count` bytes have come."""
+    taken = 0
+    while taken < count:
+        taken += len(next(pieces))
 
 
 def together(count: int, call: Callable[[int], object]) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .plan import Plan, repeat, together
+from .plan import Plan, repeat, take, together
 
 __all__ = ["HABITS"]
 
@@ -80,7 +80,8 @@ def cancelled(plan: Plan) -> None:
 
         def call(turn: int) -> None:
             with client.stream("POST", plan.url(turn), json=plan.payload) as answer:
-                next(answer.iter_raw())
+                pieces = answer.iter_raw()  # held, for its end is the answer's end
+                take(pieces, plan.read_bytes)
                 time.sleep(plan.pause_s)
 
         repeat(plan, call, FAILURES)

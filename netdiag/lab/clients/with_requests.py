@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .plan import Plan, repeat, together
+from .plan import Plan, repeat, take, together
 
 __all__ = ["HABITS"]
 
@@ -44,7 +44,13 @@ def unread(plan: Plan) -> None:
 def unread_closed(plan: Plan) -> None:
     """Streamed answers that are closed with the body unread."""
     shared = requests.Session()
-    repeat(plan, lambda turn: post(plan, turn, shared, stream=True).close(), FAILURES)
+
+    def call(turn: int) -> None:
+        answer = post(plan, turn, shared, stream=True)
+        time.sleep(plan.pause_s)
+        answer.close()
+
+    repeat(plan, call, FAILURES)
 
 
 def cancelled(plan: Plan) -> None:
@@ -53,7 +59,8 @@ def cancelled(plan: Plan) -> None:
 
     def call(turn: int) -> None:
         answer = post(plan, turn, shared, stream=True)
-        next(answer.iter_content(plan.read_bytes))
+        pieces = answer.iter_content(plan.read_bytes)  # held, for its end is the answer's end
+        take(pieces, plan.read_bytes)
         time.sleep(plan.pause_s)
         answer.close()
 

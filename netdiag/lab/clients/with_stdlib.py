@@ -223,6 +223,7 @@ def unread_closed(plan: Plan) -> None:
             return
         connection = connect(plan, plan.url(turn), None)
         post(plan, connection, plan.url(turn))
+        time.sleep(plan.pause_s)
         connection.close()
 
     repeat(plan, call, WIRE_ERRORS)

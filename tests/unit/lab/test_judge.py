@@ -112,6 +112,12 @@ def test_surplus_and_forbidden_codes_are_named():
     assert "also warns" not in "\n".join(compare(document(), truth(), PORT, allowed))
 
 
+def test_one_of_two_codes_is_enough():
+    assert compare(document(), truth(), PORT, Expectation(either=("tcp.reset", CODE))) == []
+    other = Expectation(either=("tcp.reset", "reuse.cancelled"))
+    assert "none of" in "\n".join(compare(document(), truth(), PORT, other))
+
+
 def test_counts_can_be_left_out():
     fewer = {**document(), "connections": []}
     assert compare(fewer, truth(), PORT, Expectation(codes=(CODE,), counts=False)) == []

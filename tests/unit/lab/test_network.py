@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from netdiag.errors import NotPermitted, Unsupported
@@ -24,7 +26,7 @@ def test_a_private_network_wraps_commands_in_its_namespaces():
 
 
 def test_rights_are_asked_for_before_anything_is_made(monkeypatch):
-    monkeypatch.setattr(network.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(NotPermitted):
         network.check_rights()
 

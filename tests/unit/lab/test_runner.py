@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 import pytest
@@ -96,6 +97,6 @@ def test_proxies_of_the_environment_lead_no_client_astray(monkeypatch):
 
 @pytest.mark.parametrize(("uid", "sudo", "words"), [(0, "", ["--as-root"]), (0, "1000", []), (1000, "", [])])
 def test_root_is_kept_only_where_root_itself_asked(monkeypatch, uid, sudo, words):
-    monkeypatch.setattr(runner.os, "geteuid", lambda: uid)
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
     monkeypatch.setenv("SUDO_UID", sudo)
     assert runner.rights() == words

@@ -96,7 +96,7 @@ def test_every_scenario_can_be_read_and_drawn(root):
         assert entry.kind in KINDS
         assert entry.about
         assert situation.client["library"]
-        assert situation.expect.quiet or situation.expect.codes
+        assert situation.expect.quiet or situation.expect.codes or situation.expect.either
 
 
 def test_every_shown_code_has_a_quiet_neighbour_or_is_a_break(root):
