@@ -38,7 +38,7 @@ def main() -> int:
         if "readers" in options.parts:
             _say("readers")
             rates = _RATES[:3] if options.quick else _RATES
-            rounds, seconds = (1, 0.5) if options.quick else (3, 2.0)
+            rounds, seconds = (1, 0.4) if options.quick else (3, 1.5)
             results.readers = readers.sustained(programs, rates, rounds=rounds, seconds=seconds, environment=bcc)
     sys.stdout.write(text(results))
     if options.write:
@@ -50,7 +50,7 @@ def _measure(options: argparse.Namespace, results: Results, tools: list[Tool], p
     quick = options.quick
     if "start" in options.parts:
         _say("start and memory")
-        repeats, connections = (2, 1000) if quick else (9, 20_000)
+        repeats, connections = (1, 1000) if quick else (9, 20_000)
         results.footprints = [
             measure.footprint(tool, programs, port, repeats=repeats, connections=connections) for tool in tools
         ]
@@ -61,17 +61,24 @@ def _measure(options: argparse.Namespace, results: Results, tools: list[Tool], p
         results.costs = measure.costs(tools, programs, port, rounds=rounds, connections=connections)
     if "throughput" in options.parts:
         _say("throughput")
-        rounds, seconds, connections = (1, 0.3, 2000) if quick else (9, 0.8, 10_000)
+        rounds, seconds, connections = (1, 0.2, 2000) if quick else (7, 0.5, 5000)
         results.throughput = measure.throughput(
             tools, programs, port, rounds=rounds, seconds=seconds, connections=connections
         )
     if "requests" in options.parts:
         _say("requests")
-        rounds, seconds = (2, 0.5) if quick else (25, 1.0)
+        rounds, seconds = (1, 0.4) if quick else (16, 1.0)
+        clients = ("C", "http.client", *(("requests", "httpx") if _lab_python() else ()))
         results.requests = [
-            measure.requests(Netdiag(), programs, port, client, rounds=rounds, seconds=seconds)
-            for client in ("C", "http.client")
+            measure.requests(Netdiag(), programs, port, client, rounds=rounds, seconds=seconds, python=_lab_python())
+            for client in clients
         ]
+
+
+def _lab_python() -> Path | None:
+    """Return the Python that has the client libraries (scripts/setup --lab makes it), if there is one."""
+    path = Path(os.environ.get("NETDIAG_LAB_PYTHON", ".cache/lab-venv/bin/python"))
+    return path if path.exists() else None
 
 
 def _tools(options: argparse.Namespace, bcc: dict[str, str]) -> list[Tool]:

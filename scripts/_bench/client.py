@@ -1,25 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""client.py PORT PER_SECOND: an HTTP client of the standard library that asks at a steady rate on one connection.
+"""client.py LIBRARY PORT PER_SECOND: an HTTP client that asks at a steady rate on one connection.
 
-Prints a line of counters every 50 ms until killed: monotonic ns, requests, own CPU ns.
+LIBRARY: http.client, requests or httpx. Prints a line of counters every 50 ms until killed: monotonic ns, requests,
+own CPU ns.
 """
 
 from __future__ import annotations
 
-import http.client
+import importlib
 import json
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
+
+Ask = Callable[[], Any]
 
 
-def main(port: int, per_second: int) -> None:
+def main(library: str, port: int, per_second: int) -> None:
     """Ask until killed."""
-    connection = http.client.HTTPConnection("127.0.0.1", port)
+    ask = ASKERS[library](port)
     count, following, said = 0, time.monotonic(), 0.0
     while True:
         time.sleep(max(0.0, following - time.monotonic()))
-        connection.request("GET", "/v1/models", headers={"Accept": "application/json"})
-        json.loads(connection.getresponse().read())
+        ask()
         count += 1
         following += 1 / per_second
         if following - said >= 0.05:
@@ -27,5 +31,30 @@ def main(port: int, per_second: int) -> None:
             print(time.monotonic_ns(), count, time.process_time_ns(), flush=True)
 
 
+def standard(port: int) -> Ask:
+    """Ask by the standard library."""
+    connection = importlib.import_module("http.client").HTTPConnection("127.0.0.1", port)
+
+    def ask() -> Any:
+        connection.request("GET", "/v1/models", headers={"Accept": "application/json"})
+        return json.loads(connection.getresponse().read())
+
+    return ask
+
+
+def requests(port: int) -> Ask:
+    """Ask by one requests session."""
+    session = importlib.import_module("requests").Session()
+    return lambda: session.get(f"http://127.0.0.1:{port}/v1/models").json()
+
+
+def httpx(port: int) -> Ask:
+    """Ask by one httpx client, as the SDKs of LLM APIs do."""
+    client = importlib.import_module("httpx").Client()
+    return lambda: client.get(f"http://127.0.0.1:{port}/v1/models").json()
+
+
+ASKERS = {"http.client": standard, "requests": requests, "httpx": httpx}
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

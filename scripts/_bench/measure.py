@@ -18,7 +18,7 @@ from pathlib import Path
 from netdiag.ebpf.syscall import enable_stats
 from scripts._bench import kernel
 from scripts._bench.build import Programs
-from scripts._bench.estimate import Estimate, estimate
+from scripts._bench.estimate import Estimate, added, estimate
 from scripts._bench.tools import CannotRun, Netdiag, Running, Tool
 
 __all__ = [
@@ -38,6 +38,8 @@ __all__ = [
 _SETTLE_S = 0.15
 _TIMED_S = 1.2
 """The recorder's first second, and then one in ten, is dearer: the kernel times its programs."""
+_CLEAN = 0.1
+"""The quantile of costs that is compared: pieces in which little else ran on the machine."""
 _WALKS = frozenset({"look", "holders"})
 """Programs that run in the recorder's own time, not in the traced program's."""
 
@@ -232,43 +234,56 @@ class Request:
     """What tracing adds to a client's CPU time per request."""
 
     client: str
-    alone_us: Estimate
+    alone_us: float
     added_percent: Estimate
-    """From pairs of spells without and with."""
+    """From spells without and with, in turn."""
     programs_percent: float
     """The run time of all programs for one request, its server's side included, as part of the client's own."""
     programs_us: float
 
 
 def requests(
-    tool: Netdiag, programs: Programs, port: int, client: str, *, rounds: int, seconds: float, per_second: int = 1000
+    tool: Netdiag,
+    programs: Programs,
+    port: int,
+    client: str,
+    *,
+    rounds: int,
+    seconds: float,
+    python: Path | None = None,
+    per_second: int = 1000,
 ) -> Request:
     """Let one client ask steadily; trace it and leave it alone in turn."""
-    command = [str(programs.workload), "rate"] if client == "C" else [sys.executable, str(programs.client)]
+    command = [str(programs.workload), "rate"]
+    if client != "C":
+        command = [str(python or sys.executable), str(programs.client), client]
     process = subprocess.Popen([*command, str(port), str(per_second)], stdout=subprocess.PIPE, text=True)
     os.sched_setaffinity(process.pid, {max(os.sched_getaffinity(0))})
     counters = _Counters(process)
+    alone, traced = [], []
     try:
-        time.sleep(0.5)
-        alone, added = [counters.spell(seconds)], []
+        time.sleep(1.0)
+        if process.poll() is not None:
+            raise CannotRun(f"the client {client} does not run")
         for _ in range(rounds):
+            before = counters.spell(seconds / 2)
             with tracing(tool, process.pid):
                 time.sleep(_TIMED_S)
-                during = counters.spell(seconds)
+                traced.append(counters.spell(seconds))
             time.sleep(_SETTLE_S)
-            alone.append(counters.spell(seconds))
-            added.append((during / ((alone[-2] + alone[-1]) / 2) - 1) * 100)
+            alone.append(before + counters.spell(seconds / 2))
         ns = _programs_per_request(tool, process.pid, counters, seconds)
     finally:
         process.kill()
         process.wait()
         counters.close()
-    middle = estimate([value / 1000 for value in alone])
+    costs = sorted(cost / 1000 for spell in alone for cost in spell)
+    usual = costs[int(len(costs) * _CLEAN)]
     return Request(
         client=client,
-        alone_us=middle,
-        added_percent=estimate(added),
-        programs_percent=ns / 10 / middle.median,
+        alone_us=usual,
+        added_percent=added(alone, traced, _CLEAN),
+        programs_percent=ns / 10 / usual,
         programs_us=ns / 1000,
     )
 
@@ -301,16 +316,11 @@ class _Counters:
         """Return the requests up to now, as far as the rate goes on."""
         return self._lines[-1][1]
 
-    def spell(self, seconds: float) -> float:
-        """Wait; return the CPU nanoseconds per request in that time: the lower quartile over pieces of 50 ms.
-
-        What else runs on the machine makes pieces dearer, never cheaper.
-        """
+    def spell(self, seconds: float) -> list[float]:
+        """Wait; return the CPU nanoseconds per request in that time, one for each piece of 50 ms."""
         first = len(self._lines)
         time.sleep(seconds)
-        lines = self._lines[first:]
-        pieces = [(b[2] - a[2]) / (b[1] - a[1]) for a, b in itertools.pairwise(lines)]
-        return sorted(pieces)[len(pieces) // 4]
+        return [(b[2] - a[2]) / (b[1] - a[1]) for a, b in itertools.pairwise(self._lines[first:])]
 
     def close(self) -> None:
         """Stop reading."""
