@@ -44,7 +44,8 @@ def test_a_namespace_is_found_through_whoever_is_left_in_it(living):
     assert list(places.paths()) == [], "a namespace that was left is forgotten"
 
 
-def test_a_process_that_is_gone_is_passed_over(living):
+@pytest.mark.usefixtures("living")
+def test_a_process_that_is_gone_is_passed_over():
     places = Namespaces()
     places.note(4711)
     assert list(places.paths()) == []
