@@ -196,7 +196,12 @@ class PeerRunning:
         self._lines: list[float] = []
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
-        self.ready_s = self._line(1)
+        try:
+            self.ready_s = self._line(1)
+        except CannotRun:
+            self.stop()
+            self.close()
+            raise
 
     def _read(self) -> None:
         while True:
@@ -214,7 +219,6 @@ class PeerRunning:
         deadline = self._started + WAIT_S
         while len(self._lines) < count:
             if self._process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
                 raise CannotRun(self._said())
             time.sleep(0.001)
         return self._lines[count - 1] - self._started
