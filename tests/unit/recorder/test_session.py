@@ -62,6 +62,7 @@ class Probes:
         self.ring = Ring(os.pipe()[0], waiting=[1, 2, 3])
         self.looks: list[str] = []
         self.counts = {"tcp": (3, 0)}
+        self.found: list[dict[str, Any]] = []
 
     def load(self):
         self.looks.append("load")
@@ -87,6 +88,15 @@ class Probes:
 
     def meet(self, pid):
         raise AssertionError(f"no process {pid} was seen")
+
+    def libraries(self):
+        return self.found
+
+    def stop(self):
+        self.looks.append("stop")
+
+    def close(self):
+        self.looks.append("close")
 
     def coverage(self):
         return COVERAGE
@@ -146,7 +156,7 @@ def test_a_trace_that_is_stopped(front):
     assert recording.facts_of("coverage")[0]["probes"] == COVERAGE["probes"]
     assert recording.facts_of("kernel") == [{"kind": "kernel", "hz": 250}]
     assert recording.truncated_at is None
-    assert front.probes.looks == ["load", "seed", "final"]
+    assert front.probes.looks == ["load", "seed", "final", "stop", "close"]
 
 
 def test_everything_that_was_in_the_rings_is_written(front):
@@ -218,7 +228,7 @@ def test_the_looks_come_about_once_a_second(front, monkeypatch):
     front.link.send({"do": "nothing"})  # never taken, so that the link stays readable
     monkeypatch.setattr(front.recorder, "poll", poll)
     made.run()
-    assert front.probes.looks == ["load", "seed", "tick", "tick", "tick", "final"]
+    assert front.probes.looks == ["load", "seed", "tick", "tick", "tick", "final", "stop", "close"]
 
 
 def test_refused_accepts_of_the_trace_alone_are_written(front, monkeypatch):
