@@ -186,7 +186,7 @@ def _slow_client(server: Server) -> Seen | None:
 
 def _failed(case: Case, server: Server) -> Seen | None:
     """One is enough: an alert, or an end without a Finished that was not the end of the program."""
-    failed = [shake for shake in server.shakes if shake.outcome == "failed" and not _at_exit(case, server, shake)]
+    failed = [shake for shake in server.shakes if shake.outcome == "failed" and not _at_exit(case, shake)]
     if not failed:
         return None
     times = [(shake.link.closing_ns - shake.started_ns) / 1e6 for shake in failed if known(shake.link.closing_ns)]
@@ -227,10 +227,11 @@ def _why(shake: Shake) -> str:
     return "closed-by-client" if link.bytes_received > 0 else "gave-up"
 
 
-def _at_exit(case: Case, server: Server, shake: Shake) -> bool:
+def _at_exit(case: Case, shake: Shake) -> bool:
     """The end of the program or of the trace cut it off."""
-    end = server.process.ended_ns if server.process and known(server.process.ended_ns) else case.tables.span_ms * 1e6
     link = shake.link
+    process = case.processes.get(link.pid)
+    end = process.ended_ns if process and known(process.ended_ns) else case.tables.span_ms * 1e6
     cut = link.closed_by == "local" and link.closing_ns >= end - _EXIT_NS and not link.bytes_received > 0
     return shake.alert is None and (cut or link.closed_by is None)
 

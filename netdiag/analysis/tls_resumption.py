@@ -29,9 +29,10 @@ _MANY_NODES = 0.25
 def analyze(case: Case) -> list[Finding]:
     """Return one finding per cause and server."""
     found: list[Seen | None] = []
+    for server in servers(case, by_process=True):
+        found += [_not_offered(server), _shortage(server)]
     for server in servers(case):
-        found += [_not_offered(server), _not_issued(server), _refused(server), _shortage(server)]
-        found += [_early_refused(server), _early_unused(server)]
+        found += [_not_issued(server), _refused(server), _early_refused(server), _early_unused(server)]
     return [finding(case, seen) for seen in found if seen is not None]
 
 
@@ -62,7 +63,7 @@ def _not_offered(server: Server) -> Seen | None:
         confidence=0.9,
         cost_ms=_saved(late),
         ceiling=_ceiling(late),
-        note=f"the server had given tickets in {len(given)} of {len(done)} handshakes",
+        note=f"the server gave something to resume with in {len(given)} of {len(done)} handshakes",
         words={"saves": _saves(late)},
     )
 

@@ -91,7 +91,7 @@ class Shake:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """The handshakes of one program with one server, by time."""
+    """The handshakes of one program, or of one process of it, with one server, by time."""
 
     host: str
     """The name that the clients asked for, else the address; with the port."""
@@ -113,22 +113,23 @@ _NUMBERS = (
 )  # fmt: skip
 
 
-def servers(case: Case) -> list[Server]:
-    """Return the handshakes of the traced clients by program and server."""
-    found: dict[tuple[float, str], list[Shake]] = {}
+def servers(case: Case, *, by_process: bool = False) -> list[Server]:
+    """Return the handshakes of the traced clients by program and server; sessions are kept by each process apart."""
+    found: dict[tuple[float | str, str], list[Shake]] = {}
     for shake in _shakes(case):
-        link = shake.link
-        if link.role == "client":
-            pid = link.pid if known(link.pid) else -1.0
-            found.setdefault((pid, _host(shake)), []).append(shake)
+        pid = shake.link.pid if known(shake.link.pid) else -1.0
+        process = case.processes.get(pid)
+        program = process.exe if process and process.exe and not by_process else pid
+        if shake.link.role == "client":
+            found.setdefault((program, _host(shake)), []).append(shake)
     return [
         Server(
             host=host,
             shakes=tuple(sorted(shakes, key=lambda shake: shake.started_ns)),
-            process=case.processes.get(pid),
+            process=case.processes.get(shakes[0].link.pid),
             calls=sum(shake.link.app for shake in shakes if known(shake.link.app)),
         )
-        for (pid, host), shakes in found.items()
+        for (_, host), shakes in found.items()
     ]
 
 

@@ -57,7 +57,8 @@ def _offered(said: Said, hello: ClientHello) -> str | None:
     if hello.ticket:
         return "ticket"
     final = said.server.final
-    if hello.session_id_bytes and (not hello.offers_13 or (said.echoed and final is not None and not final.is_13)):
+    old = said.echoed and final is not None and not final.is_13
+    if hello.session_id_bytes and (old or not (hello.offers_13 or hello.cut)):
         return "session_id"
     return None if hello.cut else "none"
 
