@@ -20,7 +20,7 @@ __all__ = ["HEADER_BYTES", "Ring"]
 
 HEADER_BYTES = 8
 _PAGE = mmap.PAGESIZE
-_WINDOW_BYTES = 256 * 1024
+_WINDOW_BYTES = 64 * 1024
 _BUSY = 1 << 31
 _DISCARD = 1 << 30
 _TSO = frozenset({"x86_64", "amd64", "i686"})

@@ -8,6 +8,7 @@ directory, no path from the user. Standard library only, so that it stays small 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import sys
@@ -19,6 +20,10 @@ from netdiag.errors import NetdiagError, UsageError
 from netdiag.recorder.link import Link
 
 __all__ = ["main"]
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+_MALLOC = {_M_ARENA_MAX: 1, _M_MMAP_THRESHOLD: 64 * 1024, _M_TRIM_THRESHOLD: 64 * 1024}
+"""glibc's mallopt(3): one arena for all threads, and memory goes back to the kernel when it is freed."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,8 +38,16 @@ def main(arguments: list[str] | None = None) -> int:
         signal.signal(number, signal.SIG_IGN)  # the front decides when it ends; Ctrl-C reaches both
     os.chdir("/")
     os.umask(0o077)
+    _hold_little()
     with Link.connect(path, uid=int(uid)) as link:
         return _serve(link)
+
+
+def _hold_little() -> None:
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):  # other C libraries have no such switches
+        for parameter, value in _MALLOC.items():
+            libc.mallopt(parameter, value)
 
 
 def _serve(link: Link) -> int:
