@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from netdiag.analysis.case import Options, prepare
+from netdiag.analysis.lost_pool import parallel_calls
+from netdiag.findings import Severity
+
+
+def rounds(stage, times, burst, kept, tls=True):
+    """Play bursts of parallel calls with a pool that keeps the first connections and closes the others."""
+    for _ in range(kept):
+        stage.connection(0, [0] + [400] * (times - 1), tls=tls, wait=30)
+    for turn in range(times):
+        for extra in range(burst - kept):
+            stage.connection(turn * 430 + 1 + extra * 0.1, closed_by="local", tls=tls, wait=30)
+
+
+@pytest.fixture(params=[1, 2, 3])
+def dice(request):
+    return random.Random(request.param)
+
+
+def test_pool_too_small(stage, dice):
+    kept = dice.randint(1, 4)
+    burst = kept + dice.randint(2, 5)
+    stage.process(1, libraries=["httpx"])
+    rounds(stage, 4, burst, kept)
+    finding = stage.only("reuse.pool-too-small")
+    assert finding.learned is not None
+    assert finding.learned.value == kept
+    assert finding.advice[0].value == str(burst)
+    assert f"{kept} of {burst}" in finding.title
+
+
+def test_a_pool_that_fits_is_healthy(stage):
+    rounds(stage, 5, 5, 5)
+    assert stage.codes() == []
+
+
+def test_a_second_round_alone_is_no_habit(stage):
+    rounds(stage, 2, 2, 1)
+    assert stage.codes() == []
+
+
+def test_a_client_per_call_beside_a_session_is_no_small_pool(stage):
+    stage.connection(0, [0, 3000, 3000])
+    at = 200.0
+    for _ in range(5):
+        at = stage.end_of(stage.connection(at, closed_by="local")) + 100
+    assert stage.codes() == ["reuse.client-per-call"]
+
+
+def test_parallel_calls(stage):
+    for at in (0, 1, 2, 300):
+        stage.connection(at, tls=False)
+    assert parallel_calls(prepare(stage.tables(), Options()).links) == 3
+
+
+def test_pools_that_are_not_shared(stage):
+    for call in range(5):
+        stage.connection(call * 300)
+    finding = stage.only("reuse.pool-split")
+    assert finding.count == 4
+    assert finding.severity is Severity.CRITICAL
+
+
+def test_a_client_per_thread_that_stays_open(stage):
+    for call in range(5):
+        stage.connection(call * 300, tid=float(20 + call))
+    stage.only("reuse.client-per-thread")
+
+
+def test_addresses_in_turn(stage):
+    for call in range(5):
+        stage.connection(call * 300, remote_name="api.example.test", remote_ip=f"192.0.2.{call + 1}")
+    finding = stage.only("reuse.address-rotation")
+    assert finding.subject.host == "api.example.test"
+
+
+def test_an_extra_connection_or_two_is_no_split_pool(stage):
+    stage.connection(0)
+    stage.connection(300)
+    stage.connection(600, [0] + [50] * 7)
+    assert stage.codes() == []
+
+
+def test_parallel_calls_need_their_connections(stage):
+    for at in range(5):
+        stage.connection(at, [0, 300, 300])
+    assert stage.codes() == []
+
+
+def test_a_cold_burst_is_a_remark(stage):
+    for at in range(9):
+        stage.connection(at, [0, 300])
+    finding = stage.only("reuse.cold-burst")
+    assert finding.severity is Severity.INFO
+    assert finding.cost_ms == pytest.approx(26.55)
+
+
+def test_seven_connections_are_no_burst(stage):
+    for at in range(7):
+        stage.connection(at, [0, 300])
+    assert stage.codes() == []

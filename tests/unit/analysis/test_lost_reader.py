@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+STREAM = {"received_bursts": 12.0, "received_bytes": 9000.0}
+
+
+def streams(stage, times, unread=27.0, turn=STREAM, **options):
+    at = 0.0
+    for _ in range(times):
+        row = stage.connection(at, closed_by="local", close="rst", unread=unread, unread_close=True, **options)
+        stage.turns[-1] |= turn
+        stage.turns[-1]["last_byte_ns"] = stage.turns[-1]["first_byte_ns"] + 300e6
+        at = stage.end_of(row) + 400
+
+
+def test_the_tail_of_streams_is_left(stage):
+    stage.process(1, libraries=["openai"])
+    streams(stage, 4)
+    finding = stage.only("reuse.stream-closed-early")
+    assert finding.confidence == 0.9
+    assert finding.advice[0].applies_to == "openai"
+
+
+def test_some_tails_that_were_seen_speak_for_all(stage):
+    streams(stage, 4)
+    for connection in stage.connections[2:]:
+        connection |= {"unread": 0.0, "unread_close": False, "close": "fin"}
+    assert stage.only("reuse.stream-closed-early").count == 4
+
+
+def test_a_library_known_for_it_is_named_with_doubt(stage):
+    stage.process(1, libraries=["openai"])
+    streams(stage, 4, unread=0.0)
+    for connection in stage.connections:
+        connection |= {"unread_close": False, "close": "fin"}
+    finding = stage.only("reuse.stream-closed-early")
+    assert (finding.cause, finding.confidence) == ("known-client", 0.5)
+
+
+def test_streams_of_another_library_that_were_read_to_the_end_are_no_such_thing(stage):
+    stage.process(1, libraries=["aiohttp"])
+    streams(stage, 4, unread=0.0)
+    for connection in stage.connections:
+        connection |= {"unread_close": False, "close": "fin"}
+    stage.only("reuse.client-per-call")
+
+
+def test_two_streams_are_no_habit(stage):
+    streams(stage, 2)
+    assert stage.codes() == []
+
+
+def test_the_middle_of_streams_is_cancelled(stage):
+    streams(stage, 4, unread=5000.0)
+    stage.only("reuse.cancelled")
+
+
+def test_bodies_that_are_closed_unread(stage):
+    stage.process(1, libraries=["requests"])
+    at = 0.0
+    for _ in range(4):
+        row = stage.connection(at, closed_by="local", close="rst", unread=45.0, unread_close=True)
+        at = stage.end_of(row) + 50
+    finding = stage.only("reuse.body-unread")
+    assert finding.advice[0].setting == "stream=True"
+
+
+def test_a_large_body_of_which_a_part_was_read_is_cancelled(stage):
+    at = 0.0
+    for _ in range(4):
+        row = stage.connection(
+            at, closed_by="local", unread=90_000.0, unread_close=True, turn={"received_bytes": 60_000.0}
+        )
+        at = stage.end_of(row) + 50
+    stage.only("reuse.cancelled")
+
+
+@pytest.mark.parametrize("times", [3, 7])
+def test_bodies_that_stay_unread_and_open(stage, times):
+    for call in range(times + 1):
+        stage.connection(call * 200, unread=300.0)
+    finding = stage.only("reuse.body-unread")
+    assert (finding.cause, finding.count) == ("left-open", times)
+
+
+def test_two_bodies_left_open_are_no_habit(stage):
+    for call in range(3):
+        stage.connection(call * 200, unread=300.0)
+    assert stage.codes() == []

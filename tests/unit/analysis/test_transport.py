@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from netdiag.findings import Severity
+
+
+def test_far_server_with_many_set_ups_is_said_aloud(stage):
+    for at in (0, 100, 200):
+        stage.connection(at, [0], rtt_ms=120.0, min_rtt_ms=120.0, context=150)
+    finding = stage.only("tcp.far-server")
+    assert finding.severity is not Severity.INFO
+    assert "120 ms" in finding.title
+
+
+def test_a_session_with_a_far_server_is_a_remark(stage):
+    stage.connection(0, [0] + [50] * 7, rtt_ms=120.0, min_rtt_ms=120.0)
+    assert stage.only("tcp.far-server").severity is Severity.INFO
+
+
+def test_near_servers_are_not_far(stage):
+    stage.connection(0, [0, 50], rtt_ms=70.0)
+    assert stage.codes() == []
+
+
+def test_set_up_that_another_cause_makes_is_that_ones_cost(stage):
+    at = 0.0
+    for _ in range(4):
+        at = stage.end_of(stage.connection(at, closed_by="local", rtt_ms=120.0, min_rtt_ms=120.0)) + 50
+    finding = stage.only("reuse.client-per-call")
+    assert "tcp.far-server" in {line.id for line in finding.evidence}
+
+
+def lossy(stage, calls):
+    row = stage.connection(0, [0] + [10] * (calls - 1), wait=400)
+    requests = [turn for turn in stage.turns if turn["connection"] == row][1:]
+    for turn in requests:
+        stage.retransmits.append({"connection": row, "at_ns": turn["sent_ns"] + 200e6, "bytes": 400.0})
+
+
+def test_retransmits(stage):
+    lossy(stage, 4)
+    finding = stage.only("tcp.retransmits")
+    assert (finding.count, finding.cost_ms) == (4, pytest.approx(800.0))
+
+
+def test_two_retransmissions_are_no_habit(stage):
+    lossy(stage, 2)
+    assert stage.codes() == []
+
+
+@pytest.mark.parametrize(
+    ("column", "cause"), [("zero_window_ms", "program-reads-late"), ("peer_window_ms", "server-reads-late")]
+)
+def test_shut_windows(stage, column, cause):
+    stage.connection(0, wait=2000, **{column: 900.0})
+    finding = stage.only("tcp.zero-window")
+    assert (finding.cause, finding.cost_ms) == (cause, 900.0)
+
+
+def test_a_window_that_was_shut_for_a_moment_is_healthy(stage):
+    stage.connection(0, wait=2000, zero_window_ms=60.0)
+    assert stage.codes() == []
+
+
+def held(stage, slow, fast, sent_calls=2.0):
+    row = stage.connection(0, ())
+    at = 100.0
+    for wait in [*[2.0] * fast, *[41.0] * slow]:
+        stage._turn(row, at, at + wait, 400, 700, sent_calls=sent_calls)
+        at += wait + 20
+
+
+def test_nagle(stage):
+    held(stage, slow=12, fast=3)
+    finding = stage.only("tcp.nagle")
+    assert finding.count == 12
+    assert finding.cost_ms == pytest.approx(12 * 39, rel=0.1)
+
+
+def test_a_server_that_always_needs_40_ms_is_not_nagle(stage):
+    held(stage, slow=15, fast=0)
+    assert stage.codes() == []
+
+
+def test_requests_in_one_call_do_not_wait_for_acknowledgements(stage):
+    held(stage, slow=12, fast=3, sent_calls=1.0)
+    assert stage.codes() == []

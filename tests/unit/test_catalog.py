@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from netdiag.catalog import GENERIC, catalog, load
+from netdiag.errors import InputUnreadable
+from netdiag.libraries import rules
+
+PAGE = """
+schema = 1
+[codes."reuse.x"]
+title = "costs {price}"
+plain = "happens"
+means = "m"
+proof = "p"
+proof_line = "l"
+cost = "c"
+refuted = "r"
+[[codes."reuse.x".advice]]
+library = "generic"
+text = "do {value}"
+snippet = "f({ a: 1 })"
+"""
+
+
+def test_every_advice_is_for_a_library_that_can_be_detected():
+    known = {rule.name for rule in rules()} | {GENERIC}
+    named = {remedy.library for entry in catalog().values() for remedy in entry.remedies}
+    assert named <= known
+
+
+@pytest.mark.parametrize("code", sorted(catalog()))
+def test_every_advice_names_a_setting(code):
+    for remedy in catalog()[code].remedies:
+        assert remedy.setting, remedy
+
+
+@pytest.mark.parametrize("library", ["httpx", "requests", "urllib3", "aiohttp", "openai", "anthropic", "node", "go"])
+def test_a_client_per_call_is_answered_in_the_librarys_words(library):
+    (advice, *_) = catalog()["reuse.client-per-call"].render_advice([library], {})
+    assert advice.applies_to == library
+
+
+def test_values_are_filled_in_and_code_is_left_alone(tmp_path):
+    path = tmp_path / "reuse.toml"
+    path.write_text(PAGE)
+    entry = load(path)["reuse.x"]
+    assert entry.render(entry.title, {"price": "5 s"}) == "costs 5 s"
+    (advice,) = entry.render_advice([], {"value": "it"})
+    assert (advice.text, advice.snippet, advice.applies_to) == ("do it", "f({ a: 1 })", None)
+    assert entry.render("{nobody}", {}) == "?"
+
+
+def test_guesses_come_before_the_generic_advice_and_loaded_libraries_instead_of_it():
+    entry = catalog()["reuse.client-per-call"]
+    guessed = [advice.applies_to for advice in entry.render_advice([], {}, guesses=["httpx"])]
+    loaded = [advice.applies_to for advice in entry.render_advice(["requests"], {}, guesses=["httpx"])]
+    assert (guessed, loaded) == (["httpx", None], ["requests"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("schema = 1", "schema = 2"), "schema 2"),
+        (("schema = 1", "schema = "), "Invalid"),
+        (('means = "m"\n', ""), "means is missing"),
+        (('means = "m"', "means = 3"), "means is missing"),
+        (('cost = "c"', 'cost = "c"\ncolour = "red"'), "unknown colour"),
+        (('"generic"', '"httpx"'), "no advice for library"),
+        (('text = "do {value}"', 'text = "do"\nvalue = 3'), "are texts"),
+        (('refuted = "r"', 'refuted = "r"\nuse = "nothing"'), "no remedies called nothing"),
+        (("reuse.x", "tcp.x"), "belongs into tcp.toml"),
+        (("[codes.", "[others."), "codes is missing"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path, change, message):
+    path = tmp_path / "reuse.toml"
+    path.write_text(PAGE.replace(*change))
+    with pytest.raises(InputUnreadable, match=re.escape(message)):
+        load(path)
+
+
+def test_a_file_that_is_missing(tmp_path):
+    with pytest.raises(InputUnreadable, match=r"none\.toml"):
+        load(tmp_path / "none.toml")
