@@ -16,6 +16,7 @@ import pandas as pd
 from netdiag import __version__
 from netdiag.findings import Finding
 from netdiag.summary import summarize
+from netdiag.tables.library import tls_libraries
 from netdiag.values import (
     Convert,
     clean,
@@ -371,7 +372,10 @@ def _coverage(recording: Source, tables: Traced, failures: Sequence[tuple[str, s
     return {
         "tier": to_text(fact.get("tier") or recording.header.get("tier")),
         "probes": _pick(fact.get("probes"), ("name", "state", "reason", "remedy")),
-        "tls_libraries": _pick(fact.get("tls_libraries"), ("pid", "path", "library", "version", "how")),
+        "tls_libraries": _pick(
+            tls_libraries(_facts(recording, "tls_library"), tables.handshakes),
+            ("pid", "path", "library", "version", "how"),
+        ),
         "events": [
             {"probe": to_text(loss.probe), "seen": to_int(loss.seen), "lost": to_int(loss.lost)}
             for loss in tables.losses

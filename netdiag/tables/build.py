@@ -19,6 +19,7 @@ from netdiag.tables.exchanges import exchanges, speaks_http2
 from netdiag.tables.flights import Flights
 from netdiag.tables.handshakes import handshakes
 from netdiag.tables.hellos import Said, hellos
+from netdiag.tables.library import bind, contexts, join, tls_calls
 from netdiag.tables.model import Loss, Tables
 from netdiag.tables.processes import processes
 from netdiag.tables.records import Wire, records, wire
@@ -48,6 +49,9 @@ def build(recording: Recording) -> Tables:
             tables["bursts"], tables["retransmits"] = bursts(io, found), retransmits(io, found)
         if headers is not None:
             tables["records"], seen = records(headers, found), wire(headers, found)
+        calls = _columns(recording, "tls_call")
+        if calls is not None:
+            tables["tls_calls"], tables["contexts"] = tls_calls(calls, found), contexts(calls)
         said = hellos(recording.facts_of("hello"), found, tables["connections"], recording.start_ns)
         _join(tables, seen, said, whole=io is not None)
     process = _columns(recording, "process")
@@ -99,8 +103,10 @@ def _encrypted(
 ) -> tuple[Any, pd.DataFrame]:
     """Add the handshakes; return which connections' requests are all known from records, and all that are."""
     ticket = tickets(ends, flights)
-    tables["handshakes"] = handshakes(ends, flights, ticket, said)
-    handshake = tables["handshakes"]
+    shakes = handshakes(ends, flights, ticket, said)
+    made = bind(tables.get("tls_calls", empty("tls_calls")), shakes, watched=seen.watched)
+    handshake = tables["handshakes"] = join(shakes, made)
+    tables["tls_calls"] = made
     name = np.full(len(ends), None, object)
     name[handshake["connection"].to_numpy()] = handshake["id"].to_numpy()
     ends["handshake"] = pd.Series(name, dtype=object)

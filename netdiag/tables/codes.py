@@ -21,6 +21,9 @@ __all__ = [
     "TcpFlags",
     "TcpKind",
     "TcpState",
+    "TlsBinding",
+    "TlsCallKind",
+    "TlsLibrary",
     "WireClass",
 ]
 
@@ -131,6 +134,31 @@ class TcpState(IntEnum):
     LISTEN = 10
     CLOSING = 11
     NEW_SYN_RECV = 12
+
+
+class TlsCallKind(IntEnum):
+    """What a call into a TLS library was for."""
+
+    HANDSHAKE = 1
+    CONTEXT = 2
+    TRUST = 3
+    FREE = 4
+
+
+class TlsLibrary(IntEnum):
+    """Whose function was called."""
+
+    OPENSSL = 1
+    BORINGSSL = 2
+    GNUTLS = 3
+
+
+class TlsBinding(IntEnum):
+    """How it is known which socket a handshake belongs to."""
+
+    NOT = 0
+    INSIDE = 1
+    AFTER = 2
 
 
 ERRNO_NAMES = {

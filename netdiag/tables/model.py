@@ -38,6 +38,10 @@ class Tables:
     handshakes: pd.DataFrame = field(default_factory=partial(empty, "handshakes"))
     records: pd.DataFrame = field(default_factory=partial(empty, "records"))
     """TLS record headers; a length is that of the payload, without the 5 bytes of the header."""
+    tls_calls: pd.DataFrame = field(default_factory=partial(empty, "tls_calls"))
+    """Handshakes as the TLS libraries made them, over all their calls."""
+    contexts: pd.DataFrame = field(default_factory=partial(empty, "contexts"))
+    """New TLS contexts and loads of trusted certificates, as the libraries made them."""
     processes: pd.DataFrame = field(default_factory=partial(empty, "processes"))
     listeners: pd.DataFrame = field(default_factory=partial(empty, "listeners"))
     """First and last look at each listening socket."""

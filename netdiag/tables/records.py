@@ -26,11 +26,14 @@ class Wire:
         """A `WireClass`; 0 where nothing was seen."""
         self.gaps: NDArray[np.bool_] = np.zeros(rows, bool)
         """Whether records are missing: what was counted is a lower bound."""
+        self.watched = False
+        """Whether packets were looked at."""
 
 
 def wire(events: Columns, found: Sockets) -> Wire:
     """Return what each connection speaks; where that changed (a proxy's CONNECT, then TLS), the last."""
     seen = Wire(len(found.cookies))
+    seen.watched = True
     at, kind = events.instant("time"), events.integers("type")
     rows = found.rows_of(events.integers("cookie"), at)
     said = np.flatnonzero((rows >= 0) & (kind == RecordType.CLASS))

@@ -60,7 +60,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     "handshakes": _ordered(
         """id connection pid library started_ns duration_ms outcome alert version cipher group sni alpn_offered alpn
         offered resumed early_data hello_retry client_hello_bytes server_flight_bytes certificate_count tickets_issued
-        network_ms server_ms client_ms source resumable""",
+        network_ms server_ms client_ms source resumable client_cpu_ms""",
         _typed(
             int64="connection",
             object="""id library outcome alert version cipher group sni alpn_offered alpn offered resumed early_data
@@ -70,6 +70,13 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     "records": _ordered(
         "connection at_ns direction type length first second version",
         _typed(int64="connection type length first second version", object="direction"),
+    ),
+    "tls_calls": _ordered(
+        "connection pid tid started_ns ended_ns inside_ms cpu_ms calls ok library binding",
+        _typed(bool="ok", object="library binding"),
+    ),
+    "contexts": _ordered(
+        "pid tid at_ns duration_ms cpu_ms kind ok library", _typed(bool="ok", object="kind library")
     ),
     "processes": _ordered(
         "pid ppid exe comm argv container pod cgroup started_ns ended_ns exit_code libraries",
