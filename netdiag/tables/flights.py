@@ -99,7 +99,8 @@ class Flights:
             self.client, self.first_of(change & self.client)[self.row], self.first_of(change & ~self.client)[self.row]
         )
         hello = np.isin(self.first, (CLIENT_HELLO, SERVER_HELLO)) & (self.second == 0)
-        return self.handshake & (self.index > changed) & ~hello
+        sealed: Bools = self.handshake & (self.index > changed) & ~hello
+        return sealed
 
     def _finished(self, sealed: Bools) -> Ints:
         flight = self.first_of(self.app & ~self.client & (self.index > self.server_hello[self.row]))

@@ -38,7 +38,7 @@ def play(*shakes, ends=None, retransmits=(), processes=(), **columns):
             retransmits=list(retransmits),
             processes=list(processes),
             span_ms=60_000.0,
-        )  # fmt: skip
+        )
     )
     return {finding.code: finding for finding in found if finding.code.startswith("tls.")}
 
