@@ -101,6 +101,8 @@ class PrivateNetwork:
         loss = str(self.settings.get("loss", 0.0))
         argv = [sys.executable, "-m", "netdiag.lab.router", self.client, self.server, str(self.rtt_ms / 2), loss]
         router = subprocess.Popen([*argv, str(self.settings.get("seed", 0))], stdout=subprocess.PIPE, text=True)
+        if router.stdout is not None:
+            self._cleanup.callback(router.stdout.close)
         self._cleanup.callback(router.wait)
         self._cleanup.callback(router.terminate)
         if router.stdout is None or router.stdout.readline().strip() != "ready":
