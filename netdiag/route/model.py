@@ -300,7 +300,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
-    """The head of an HTTP answer: nothing of a body, of headers only those that `probes/headers.toml` lists."""
+    """The head of an HTTP answer: nothing of a body, and only the headers that the request named."""
 
     status: int
     wait_ms: float

@@ -8,7 +8,10 @@ from typing import Protocol as Interface
 
 from netdiag.route.model import Connect, Ended, Flow, Measurement, Method, Protocol, Trace
 
-__all__ = ["ConnectRequest", "FakeProber", "Prober", "TraceRequest"]
+__all__ = ["POP_HEADERS", "ConnectRequest", "FakeProber", "Prober", "TraceRequest"]
+
+POP_HEADERS = ("cf-ray", "x-amz-cf-pop", "x-served-by", "server-timing")
+"""Headers by which content networks tell which of their places answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +55,9 @@ class ConnectRequest:
     tls_attempts: int = 0
     """How many of the attempts shake hands (the first ones)."""
     http_attempts: int = 0
-    """How many of those also send one `HEAD /` and keep the listed headers of the answer."""
+    """How many of those also send one `HEAD /` and keep `headers` of the answer."""
+    headers: tuple[str, ...] = POP_HEADERS
+    """Lower-case names of the headers to keep; all of them must be in `probes/headers.toml`."""
     landmark: str | None = None
 
 

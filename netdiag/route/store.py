@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from netdiag.errors import InputUnreadable
 from netdiag.route.model import Measurement
 
-__all__ = ["SCHEMA", "from_json", "load", "plain", "to_json"]
+__all__ = ["SCHEMA", "from_json", "load", "plain", "restore", "to_json"]
 
 SCHEMA = "netdiag.probes/1"
 """Members are only added within the major version; a reader ignores those that it does not know."""
@@ -39,7 +39,7 @@ def from_json(document: object) -> Measurement:
         raise InputUnreadable(f"schema: expected {SCHEMA}")
     if schema != SCHEMA:
         raise InputUnreadable(f"schema: {schema[:40]} is newer than {SCHEMA}", hint="read it with a newer netdiag")
-    return _object(Measurement, document, "")
+    return restore(Measurement, document, "")
 
 
 def load(data: bytes) -> Measurement:
@@ -71,7 +71,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [plain(item) for item in value]
     if isinstance(value, Mapping):
-        return dict(value)
+        return {name: plain(item) for name, item in value.items()}
     return value
 
 
@@ -86,7 +86,8 @@ def _hints(kind: Hashable) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
-def _object(kind: type[T], value: object, where: str) -> T:
+def restore(kind: type[T], value: object, where: str = "") -> T:
+    """Return a dataclass from plain JSON values as `plain` gives them; InputUnreadable names the wrong member."""
     if not isinstance(value, Mapping):
         raise InputUnreadable(f"{where or 'document'}: expected an object")
     hints = _hints(typing.cast("Hashable", kind))
@@ -117,16 +118,13 @@ def _value(hint: Any, value: object, where: str) -> Any:
         inner = typing.get_args(hint)[0]
         return tuple(_value(inner, item, f"{where}[{number}]") for number, item in enumerate(value))
     if origin is Mapping:
-        return _texts(value, where)
+        if not isinstance(value, Mapping):
+            raise InputUnreadable(f"{where}: expected an object")
+        inner = typing.get_args(hint)[1]
+        return {name: _value(inner, item, f"{where}.{name}") for name, item in value.items()}
     if dataclasses.is_dataclass(hint):
-        return _object(typing.cast("type[Any]", hint), value, where)
+        return restore(typing.cast("type[Any]", hint), value, where)
     return _scalar(hint, value, where)
-
-
-def _texts(value: object, where: str) -> dict[str, str]:
-    if not isinstance(value, Mapping) or not all(isinstance(text, str) for text in value.values()):
-        raise InputUnreadable(f"{where}: expected an object of texts")
-    return dict(value)
 
 
 def _scalar(hint: type, value: object, where: str) -> Any:

@@ -11,7 +11,7 @@ import ipaddress
 import struct
 from dataclasses import dataclass
 
-__all__ = ["MAGIC_BYTES", "FlowKey", "checksum", "echo", "fold", "packed", "payload", "syn", "udp"]
+__all__ = ["MAGIC_BYTES", "FlowKey", "checksum", "echo", "fold", "number_in", "packed", "payload", "syn", "udp"]
 
 MAGIC_BYTES = 8
 """Random bytes at the start of each payload: who can repeat them has seen our packet."""
@@ -72,6 +72,14 @@ def checksum(data: bytes) -> int:
 def payload(magic: bytes, number: int) -> bytes:
     """Return `_PAYLOAD_BYTES` bytes that name a probe; all numbers give the same sum of words."""
     return magic + struct.pack("!HH", number & 0xFFFF, 0xFFFF ^ (number & 0xFFFF)) + bytes(_PAYLOAD_BYTES - 12)
+
+
+def number_in(data: bytes, magic: bytes) -> int | None:
+    """Return the number in a payload of ours; None for any other."""
+    if data[: len(magic)] != magic or len(data) < len(magic) + 4:
+        return None
+    number, inverse = struct.unpack_from("!HH", data, len(magic))
+    return int(number) if number ^ inverse == 0xFFFF else None
 
 
 def syn(flow: FlowKey, ttl: int, sequence: int, number: int) -> bytes:

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One trace in progress: what is sent when, how far, and when it is over. Knows no socket; time is the channel's.
+
+All hops are asked at once in random order. A far probe goes along that any way lets through: it shows after one round
+trip that the target answers, and how long to wait for the rest. No more hops are asked than answers make likely.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from netdiag.route.engine.channel import Arrival, Channel, Shot
+from netdiag.route.hops import from_target, return_hops
+from netdiag.route.model import Ended, Kind, Probe, Protocol, Reply, Trace
+from netdiag.route.prober import TraceRequest
+
+__all__ = ["FAR_TTL", "Course"]
+
+FAR_TTL = 64
+FIRST_TTLS = 16
+AHEAD = 8
+"""Hops asked beyond the farthest that answered."""
+JUMP = 16
+"""Hops asked at once when the target answers and the hops before it are not all known."""
+SPARE = 3
+"""Hops beyond the estimate from the answer's own TTL: the way back may be shorter."""
+LEAST_WAIT_NS = 30_000_000
+WARM_UP_NS = 30_000_000
+ROUND_NS = 1_000_000_000
+"""Bursts are this far apart, so that routers that allow themselves one answer a second can give it."""
+_REFUSALS = (Kind.UNREACHABLE, Kind.PORT_UNREACHABLE, Kind.TOO_BIG)
+
+
+@dataclass(slots=True)
+class _Burst:
+    """What one burst knows so far; instants on the channel's clock."""
+
+    first: int
+    """Number of its first probe."""
+    horizon: int
+    last_sent_ns: int
+    target_at_ns: int | None = None
+    target_rtt_ns: int = 0
+    resolved_at_ns: int | None = None
+    """When a probe that is not the far one first reached the target."""
+    estimate: int | None = None
+    refused_ns: int | None = None
+    """When the far probe was refused, one more round trip added."""
+
+
+class Course:
+    """The probes of one trace, and the burst under way."""
+
+    def __init__(self, channel: Channel, request: TraceRequest, *, base_ns: int, source: random.Random) -> None:
+        self.channel = channel
+        self.request = request
+        self.probes: list[Probe] = []
+        self.reach: int | None = None
+        """Smallest TTL that the target answered, of any burst."""
+        self.target_rtt_ns: int | None = None
+        self.duplicates = 0
+        self.rounds = 0
+        self.refused = False
+        self._base_ns = base_ns
+        self._source = source
+        self._started_ns = channel.now_ns()
+        self._sent: set[int] = set()
+        self._attempts: dict[tuple[int, int, int], int] = {}
+
+    @property
+    def sent(self) -> int:
+        """How many probes left."""
+        return len(self._sent)
+
+    @property
+    def left_ns(self) -> int:
+        """How much of the budget is left."""
+        return self._started_ns + int(self.request.budget_s * 1e9) - self.channel.now_ns()
+
+    def warm_up(self) -> None:
+        """Send one probe that does not count to the first hop, so that the neighbour's address is known."""
+        self._send([(0, 1)], warm_up=True)
+        end = self.channel.now_ns() + WARM_UP_NS
+        while self.probes and self.probes[0].reply is None and (left := end - self.channel.now_ns()) > 0:
+            self._take(self.channel.receive(left / 1e9))
+
+    def burst(self, flows: Iterable[int]) -> None:
+        """Ask every hop once per flow and wait as long as answers can be expected."""
+        flows = list(flows)
+        burst = self._begin(flows)
+        while (left := self._deadline(burst) - self.channel.now_ns()) > 0:
+            arrivals = self.channel.receive(left / 1e9)
+            self._take(arrivals)
+            self._learn(burst, arrivals)
+            want = self._wanted(burst)
+            if want > burst.horizon:
+                self._send([(flow, ttl) for flow in flows for ttl in range(burst.horizon + 1, want + 1)])
+                burst.horizon, burst.last_sent_ns = want, self.channel.now_ns()
+        self.rounds += 1
+
+    def volley(self, shots: Sequence[tuple[int, int]]) -> None:
+        """Send the given (flow, TTL) pairs and wait two round trips of the target for the answers."""
+        first = len(self.probes)
+        self._send(shots)
+        rtt = self.target_rtt_ns or int(self.request.wait_s * 5e8)
+        end = self.channel.now_ns() + rtt + max(rtt, LEAST_WAIT_NS)
+        while (left := min(end - self.channel.now_ns(), self.left_ns)) > 0:
+            if all(probe.reply is not None for probe in self.probes[first:]):
+                break
+            self._take(self.channel.receive(left / 1e9))
+        self.rounds += 1
+
+    def pause(self, since_ns: int) -> bool:
+        """Wait until a round may follow one that began then; False when the budget does not allow it."""
+        wait = since_ns + ROUND_NS - self.channel.now_ns()
+        if wait >= self.left_ns:
+            return False
+        end = self.channel.now_ns() + wait
+        while (left := end - self.channel.now_ns()) > 0:
+            self._take(self.channel.receive(left / 1e9))
+        return True
+
+    def trace(self, *, error: str | None = None, notes: tuple[str, ...] = ()) -> Trace:
+        """Return what was seen."""
+        request, channel = self.request, self.channel
+        return Trace(
+            ip=request.ip,
+            port=None if request.protocol is Protocol.ICMP else request.port,
+            protocol=request.protocol,
+            method=channel.method,
+            privileged=channel.privileged,
+            started_ns=self._started_ns - self._base_ns,
+            duration_ms=(channel.now_ns() - self._started_ns) / 1e6,
+            flows=channel.flows(),
+            single_flow=channel.single_flow,
+            probes=tuple(probe for number, probe in enumerate(self.probes) if number in self._sent),
+            ended=self._ended(),
+            wait_ms=request.wait_s * 1000,
+            rounds=self.rounds,
+            ignored=channel.tally.ignored(self.duplicates, 0),
+            error=error,
+            notes=notes,
+        )
+
+    def _ended(self) -> Ended:
+        if not self._sent:
+            return Ended.FAILED
+        if self.target_rtt_ns is not None:
+            return Ended.ANSWERED
+        if self.left_ns <= 0:
+            return Ended.BUDGET
+        return Ended.REFUSED if self.refused else Ended.SILENT
+
+    def _begin(self, flows: Sequence[int]) -> _Burst:
+        first = len(self.probes)
+        horizon = min(self.request.max_ttl, self.reach or FIRST_TTLS)
+        shots = [(flow, ttl) for flow in flows for ttl in range(1, horizon + 1)]
+        self._source.shuffle(shots)
+        far = [(flows[0], FAR_TTL)] if horizon < FAR_TTL else []
+        self._send([*far, *shots])
+        return _Burst(first=first, horizon=horizon, last_sent_ns=self.channel.now_ns())
+
+    def _send(self, pairs: Sequence[tuple[int, int]], *, warm_up: bool = False) -> None:
+        shots = []
+        for flow, ttl in pairs:
+            key = (flow, ttl, self.rounds)
+            attempt = self._attempts.get(key, 0)
+            self._attempts[key] = attempt if warm_up else attempt + 1
+            shots.append(Shot(number=len(self.probes), flow=flow, ttl=ttl))
+            self.probes.append(
+                Probe(flow=flow, ttl=ttl, round=self.rounds, attempt=attempt, sent_ns=0, warm_up=warm_up)
+            )
+        for sent in self.channel.send(shots):
+            self._sent.add(sent.number)
+            self.probes[sent.number] = replace(
+                self.probes[sent.number], sent_ns=sent.at_ns - self._base_ns, source_port=sent.source_port
+            )
+
+    def _take(self, arrivals: Iterable[Arrival]) -> None:
+        for arrival in arrivals:
+            probe = self.probes[arrival.number]
+            if probe.reply is not None:
+                self.duplicates += 1
+                kept = replace(probe.reply, copies=probe.reply.copies + 1)
+                self.probes[arrival.number] = replace(probe, reply=kept)
+                continue
+            self.probes[arrival.number] = replace(probe, reply=arrival.reply)
+            if probe.warm_up:
+                continue
+            if self._is_target(arrival.reply):
+                rtt = int(arrival.reply.rtt_ms * 1e6)
+                self.target_rtt_ns = min(rtt, self.target_rtt_ns or rtt)
+                if probe.ttl != FAR_TTL or self.request.max_ttl >= FAR_TTL:
+                    self.reach = min(probe.ttl, self.reach or probe.ttl)
+            elif arrival.reply.kind in _REFUSALS:
+                self.refused = True
+
+    def _is_target(self, reply: Reply) -> bool:
+        return from_target(reply, ip=self.request.ip, protocol=self.request.protocol)
+
+    def _learn(self, burst: _Burst, arrivals: Iterable[Arrival]) -> None:
+        now = self.channel.now_ns()
+        for arrival in arrivals:
+            probe, reply = self.probes[arrival.number], arrival.reply
+            if arrival.number < burst.first or probe.warm_up:
+                continue
+            rtt = int(reply.rtt_ms * 1e6)
+            if self._is_target(reply):
+                if burst.target_at_ns is None:
+                    burst.target_at_ns, burst.target_rtt_ns = now, rtt
+                    burst.estimate = return_hops(reply.ttl)
+                if probe.ttl <= burst.horizon and burst.resolved_at_ns is None:
+                    burst.resolved_at_ns = now
+            elif probe.ttl == FAR_TTL and reply.kind in _REFUSALS:
+                burst.refused_ns = now + max(rtt, LEAST_WAIT_NS)
+
+    def _wanted(self, burst: _Burst) -> int:
+        """Return up to which TTL hops should be asked, from what answered."""
+        if burst.resolved_at_ns is not None or burst.refused_ns is not None:
+            return burst.horizon
+        answered = [
+            probe.ttl
+            for probe in self.probes[burst.first :]
+            if probe.reply is not None and probe.reply.kind is Kind.TTL_EXCEEDED and probe.ttl <= burst.horizon
+        ]
+        want = max(answered, default=0) + AHEAD
+        if burst.target_at_ns is not None:
+            target = FIRST_TTLS + JUMP if burst.estimate is None else burst.estimate + 1 + SPARE
+            want = max(want, target)
+            waited = self.channel.now_ns() - burst.last_sent_ns
+            if burst.horizon >= want and waited > burst.target_rtt_ns + LEAST_WAIT_NS:
+                want = burst.horizon + JUMP
+        return min(self.request.max_ttl, max(want, burst.horizon))
+
+    def _deadline(self, burst: _Burst) -> int:
+        """Return until when answers are waited for."""
+        now = self.channel.now_ns()
+        limit = min(burst.last_sent_ns + int(self.request.wait_s * 1e9), now + self.left_ns)
+        if burst.target_at_ns is None:
+            return min(limit, burst.refused_ns or limit)
+        more = max(burst.target_rtt_ns, LEAST_WAIT_NS)
+        if burst.resolved_at_ns is None:
+            if burst.horizon >= self.request.max_ttl:
+                return min(limit, burst.last_sent_ns + burst.target_rtt_ns + LEAST_WAIT_NS)
+            return min(limit, burst.last_sent_ns + burst.target_rtt_ns + 2 * LEAST_WAIT_NS)
+        if self._complete(burst):
+            return now
+        return min(limit, max(burst.target_at_ns + more, burst.resolved_at_ns + LEAST_WAIT_NS))
+
+    def _complete(self, burst: _Burst) -> bool:
+        reach = self.reach or 0
+        return all(probe.reply is not None for probe in self.probes[burst.first :] if probe.ttl <= reach)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan of a trace: warm-up, rounds, and on demand as many flows as the stopping rule wants within the budget."""
+
+from __future__ import annotations
+
+from netdiag.route.engine.course import FAR_TTL, Course
+from netdiag.route.engine.mda import next_hops, wanting
+from netdiag.route.model import Kind
+from netdiag.route.prober import TraceRequest
+
+__all__ = ["run"]
+
+FIRST_FLOWS = 6
+"""As many as exclude a second way where there is one, at 95 %."""
+SAME_FLOW = 8
+"""Probes of one flow that tell per-packet balancing from per-flow: two equal ways hide with 1 in 256."""
+MOST_AT_ONCE = 32
+"""Flows per volley: routers answer a burst of more only in part."""
+
+
+def run(course: Course, request: TraceRequest) -> tuple[str, ...]:
+    """Send what the request asks for; return notes on what was left out."""
+    explore = request.flows == 0 and course.channel.single_flow
+    course.warm_up()
+    for number in range(request.rounds):
+        since = course.channel.now_ns()
+        course.burst(range(max(1, request.flows)))
+        if number + 1 < request.rounds and not course.pause(since):
+            return (f"the time allowed for {number + 1} of {request.rounds} rounds",)
+    return _explore(course, request) if explore else ()
+
+
+def _explore(course: Course, request: TraceRequest) -> tuple[str, ...]:
+    last = course.reach or max((p.ttl for p in course.probes if p.reply is not None and p.ttl != FAR_TTL), default=0)
+    ttls = range(1, last + 1)
+    course.volley([(flow, ttl) for flow in range(1, FIRST_FLOWS) for ttl in ttls])
+    packets = _per_packet(course)
+    flows = FIRST_FLOWS
+    while more := wanting(next_hops(course.probes), confidence=request.confidence, skip=packets):
+        since = course.channel.now_ns()
+        if not course.pause(since):
+            return (f"the time ended the search for more ways at {len(more)} of {last} hops",)
+        count = min(MOST_AT_ONCE, max(more.values()))
+        wanted = {ttl for hop, lack in more.items() if lack for ttl in (hop - 1, hop) if ttl >= 1}
+        asked = len(course.probes)
+        course.volley([(flow, ttl) for flow in range(flows, flows + count) for ttl in sorted(wanted)])
+        flows += count
+        if not any(probe.reply is not None for probe in course.probes[asked:]):
+            return ("routers stopped answering before the search for more ways was complete",)
+    return ()
+
+
+def _per_packet(course: Course) -> set[int]:
+    """Ask hops that several addresses answered again with one flow; return where that flow meets several, too."""
+    met: dict[int, set[str]] = {}
+    for probe in course.probes:
+        if probe.reply is not None and probe.reply.kind is Kind.TTL_EXCEEDED and not probe.warm_up:
+            met.setdefault(probe.ttl, set()).add(probe.reply.ip)
+    doubtful = sorted(ttl for ttl, ips in met.items() if len(ips) > 1)
+    if not doubtful or not course.pause(course.channel.now_ns()):
+        return set()
+    asked = len(course.probes)
+    course.volley([(0, ttl) for ttl in doubtful for _ in range(SAME_FLOW)])
+    same: dict[int, set[str]] = {}
+    for probe in course.probes[asked:]:
+        if probe.reply is not None:
+            same.setdefault(probe.ttl, set()).add(probe.reply.ip)
+    return {ttl for ttl, ips in same.items() if len(ips) > 1}
