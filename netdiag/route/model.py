@@ -238,6 +238,8 @@ class Probe:
     """Of this probe, where the flow's fields do not say it (`tcp-connect`)."""
     warm_up: bool = False
     """Sent to fill neighbour tables: no figure of it counts."""
+    far: bool = False
+    """Sent with a TTL that any way lets through: it tells that the target answers and how fast, not how far it is."""
     reply: Reply | None = None
     """None: no answer until the trace ended. That is silence, not loss."""
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from netdiag.route.engine.channel import Arrival, Channel, Shot
-from netdiag.route.hops import from_target, return_hops
 from netdiag.route.model import Ended, Kind, Probe, Protocol, Reply, Trace
 from netdiag.route.prober import TraceRequest
+from netdiag.route.replies import from_target, return_hops
 
 __all__ = ["FAR_TTL", "Course"]
 
@@ -63,6 +63,7 @@ class Course:
         self.duplicates = 0
         self.rounds = 0
         self.refused = False
+        self._max_ttl = min(request.max_ttl, FAR_TTL - 1)
         self._base_ns = base_ns
         self._source = source
         self._started_ns = channel.now_ns()
@@ -155,11 +156,10 @@ class Course:
 
     def _begin(self, flows: Sequence[int]) -> _Burst:
         first = len(self.probes)
-        horizon = min(self.request.max_ttl, self.reach or FIRST_TTLS)
+        horizon = min(self._max_ttl, self.reach or FIRST_TTLS)
         shots = [(flow, ttl) for flow in flows for ttl in range(1, horizon + 1)]
         self._source.shuffle(shots)
-        far = [(flows[0], FAR_TTL)] if horizon < FAR_TTL else []
-        self._send([*far, *shots])
+        self._send([(flows[0], FAR_TTL), *shots])
         return _Burst(first=first, horizon=horizon, last_sent_ns=self.channel.now_ns())
 
     def _send(self, pairs: Sequence[tuple[int, int]], *, warm_up: bool = False) -> None:
@@ -170,7 +170,15 @@ class Course:
             self._attempts[key] = attempt if warm_up else attempt + 1
             shots.append(Shot(number=len(self.probes), flow=flow, ttl=ttl))
             self.probes.append(
-                Probe(flow=flow, ttl=ttl, round=self.rounds, attempt=attempt, sent_ns=0, warm_up=warm_up)
+                Probe(
+                    flow=flow,
+                    ttl=ttl,
+                    round=self.rounds,
+                    attempt=attempt,
+                    sent_ns=0,
+                    warm_up=warm_up,
+                    far=ttl == FAR_TTL,
+                )
             )
         for sent in self.channel.send(shots):
             self._sent.add(sent.number)
@@ -192,7 +200,7 @@ class Course:
             if self._is_target(arrival.reply):
                 rtt = int(arrival.reply.rtt_ms * 1e6)
                 self.target_rtt_ns = min(rtt, self.target_rtt_ns or rtt)
-                if probe.ttl != FAR_TTL or self.request.max_ttl >= FAR_TTL:
+                if not probe.far:
                     self.reach = min(probe.ttl, self.reach or probe.ttl)
             elif arrival.reply.kind in _REFUSALS:
                 self.refused = True
@@ -213,7 +221,7 @@ class Course:
                     burst.estimate = return_hops(reply.ttl)
                 if probe.ttl <= burst.horizon and burst.resolved_at_ns is None:
                     burst.resolved_at_ns = now
-            elif probe.ttl == FAR_TTL and reply.kind in _REFUSALS:
+            elif probe.far and reply.kind in _REFUSALS:
                 burst.refused_ns = now + max(rtt, LEAST_WAIT_NS)
 
     def _wanted(self, burst: _Burst) -> int:
@@ -228,11 +236,11 @@ class Course:
         want = max(answered, default=0) + AHEAD
         if burst.target_at_ns is not None:
             target = FIRST_TTLS + JUMP if burst.estimate is None else burst.estimate + 1 + SPARE
-            want = max(want, target)
+            want = max(want, target) if burst.estimate is None else target
             waited = self.channel.now_ns() - burst.last_sent_ns
             if burst.horizon >= want and waited > burst.target_rtt_ns + LEAST_WAIT_NS:
                 want = burst.horizon + JUMP
-        return min(self.request.max_ttl, max(want, burst.horizon))
+        return min(self._max_ttl, max(want, burst.horizon))
 
     def _deadline(self, burst: _Burst) -> int:
         """Return until when answers are waited for."""
@@ -240,15 +248,18 @@ class Course:
         limit = min(burst.last_sent_ns + int(self.request.wait_s * 1e9), now + self.left_ns)
         if burst.target_at_ns is None:
             return min(limit, burst.refused_ns or limit)
-        more = max(burst.target_rtt_ns, LEAST_WAIT_NS)
         if burst.resolved_at_ns is None:
-            if burst.horizon >= self.request.max_ttl:
-                return min(limit, burst.last_sent_ns + burst.target_rtt_ns + LEAST_WAIT_NS)
-            return min(limit, burst.last_sent_ns + burst.target_rtt_ns + 2 * LEAST_WAIT_NS)
-        if self._complete(burst):
-            return now
-        return min(limit, max(burst.target_at_ns + more, burst.resolved_at_ns + LEAST_WAIT_NS))
+            spare = LEAST_WAIT_NS if burst.horizon >= self._max_ttl else 2 * LEAST_WAIT_NS
+            return min(limit, burst.last_sent_ns + burst.target_rtt_ns + spare)
+        return min(limit, max((self._patience(burst, sent) for sent in self._missing(burst)), default=now))
 
-    def _complete(self, burst: _Burst) -> bool:
+    def _patience(self, burst: _Burst, sent_ns: int) -> int:
+        """Return until when a probe's answer is waited for: two round trips of the target, for late ones a bit less."""
+        rtt = burst.target_rtt_ns
+        first = sent_ns if burst.target_at_ns is None else burst.target_at_ns
+        return max(sent_ns + rtt + LEAST_WAIT_NS, min(sent_ns + 2 * rtt, first + rtt))
+
+    def _missing(self, burst: _Burst) -> list[int]:
+        """Return when those probes were sent that should have met a router, or the target, and have no answer."""
         reach = self.reach or 0
-        return all(probe.reply is not None for probe in self.probes[burst.first :] if probe.ttl <= reach)
+        return [p.sent_ns + self._base_ns for p in self.probes[burst.first :] if p.reply is None and p.ttl <= reach]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from netdiag.route.engine.course import FAR_TTL, Course
+from netdiag.route.engine.course import Course
 from netdiag.route.engine.mda import next_hops, wanting
 from netdiag.route.model import Kind
 from netdiag.route.prober import TraceRequest
@@ -31,7 +31,7 @@ def run(course: Course, request: TraceRequest) -> tuple[str, ...]:
 
 
 def _explore(course: Course, request: TraceRequest) -> tuple[str, ...]:
-    last = course.reach or max((p.ttl for p in course.probes if p.reply is not None and p.ttl != FAR_TTL), default=0)
+    last = course.reach or max((p.ttl for p in course.probes if p.reply is not None and not p.far), default=0)
     ttls = range(1, last + 1)
     course.volley([(flow, ttl) for flow in range(1, FIRST_FLOWS) for ttl in ttls])
     packets = _per_packet(course)
