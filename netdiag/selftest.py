@@ -88,7 +88,7 @@ def run(rounds: int = 6, *, elevation: Elevation | None = None) -> Outcome:
             refused = _refused()
             ended = recorder.stop("self-test", None, timeout_s=_STOP_S)
         finally:
-            recorder.close()
+            recorder.close(reap_s=_STOP_S)  # what comes next shall find nothing attached
         recording = read(file)
     tables = build(recording)
     mismatches = [] if ended else ["the recorder did not end the recording"]

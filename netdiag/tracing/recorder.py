@@ -98,10 +98,10 @@ class Recorder:
             return False
         return True
 
-    def close(self) -> None:
-        """Hang up, which ends the recorder, and reap what was started from here."""
+    def close(self, *, reap_s: float = REAP_S) -> None:
+        """Hang up, which ends the recorder, and reap what was started from here, for which it waits up to `reap_s`."""
         self._link.close()
-        self._let_go()
+        self._let_go(reap_s=reap_s)
 
     def _wait_for(self, word: str, deadline: float) -> Message:
         """Return the message that says `word`; others are passed over, an error is raised."""
@@ -170,13 +170,13 @@ class Recorder:
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f": {last[:300]}" if last else ""
 
-    def _let_go(self, *, kill: bool = False) -> None:
+    def _let_go(self, *, kill: bool = False, reap_s: float = REAP_S) -> None:
         """Reap the process that was started; one that never became the recorder is killed."""
         with contextlib.suppress(PermissionError):  # root's, and this is not root any more: it ends with its link
             if kill:
                 self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=REAP_S)
+            self._process.wait(timeout=reap_s)
         self._said.close()
 
 
