@@ -98,7 +98,8 @@ class Server:
             return sock
         time.sleep(self.settings.tls.handshake_wait_s)
         began = time.monotonic_ns()
-        wrapped = self.contexts[number % len(self.contexts)].wrap_socket(sock, server_side=True)
+        # two connections in turn reach the same server of a fleet: a ticket is refused, then taken, and so on
+        wrapped = self.contexts[number // 2 % len(self.contexts)].wrap_socket(sock, server_side=True)
         version, resumed = wrapped.version(), wrapped.session_reused
         self.log.write("handshake", conn=number, version=version, resumed=resumed, began=began)
         return wrapped
@@ -108,9 +109,11 @@ def tls_context(settings: TlsSettings) -> ssl.SSLContext:
     """Return a server context with a certificate and ticket keys of its own."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory(prefix="netdiag-lab-") as folder:
-        key, cert = certificate.make(Path(folder))
+        key, cert = certificate.make(Path(folder), padding=settings.padding)
         context.load_cert_chain(cert, key)
     context.minimum_version, context.maximum_version = VERSIONS[settings.min], VERSIONS[settings.max]
+    if settings.groups:
+        context.set_ecdh_curve(settings.groups)
     if not settings.tickets:
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0

@@ -26,6 +26,10 @@ class TlsSettings:
     """Whether session tickets are issued."""
     fleet: int = 1
     """So many servers behind one address, without common ticket keys."""
+    groups: str = ""
+    """The only group that the server takes, as OpenSSL names it (`secp384r1`); empty leaves the library's."""
+    padding: int = 0
+    """So many further names stand in the certificate, 25 bytes each."""
     handshake_wait_s: float = 0.0
     """Pause before the server reads the ClientHello, seconds."""
     close_notify: bool = True

@@ -258,6 +258,40 @@ def resuming(plan: Plan) -> None:
     repeat(plan, call, WIRE_ERRORS)
 
 
+def late_finish(plan: Plan) -> None:
+    """A connection for every call; the program is busy for `pause_s` while the server's answer to its hello waits."""
+
+    def call(turn: int) -> None:
+        parts = urlsplit(plan.url(turn))
+        raw = socket.create_connection((parts.hostname, parts.port), timeout=plan.timeout_s)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        raw.setblocking(False)
+        sock = unverified().wrap_socket(raw, do_handshake_on_connect=False)
+        try:
+            sock.do_handshake()
+        except ssl.SSLWantReadError:
+            select.select([sock], [], [], plan.timeout_s)
+            time.sleep(plan.pause_s)
+        sock.setblocking(True)
+        sock.do_handshake()
+        talk(plan, sock, plan.url(turn))
+        sock.close()
+
+    repeat(plan, call, WIRE_ERRORS)
+
+
+def distrusting(plan: Plan) -> None:
+    """A connection for every call, given up because nobody vouches for the server's certificate."""
+    context = ssl.create_default_context()
+
+    def call(turn: int) -> None:
+        parts = urlsplit(plan.url(turn))
+        with socket.create_connection((parts.hostname, parts.port), timeout=plan.timeout_s) as raw:
+            context.wrap_socket(raw, server_hostname="localhost")
+
+    repeat(plan, call, WIRE_ERRORS)
+
+
 RARE: dict[str, Callable[[Plan], None]] = {
     "cold_burst": cold_burst,
     "fork_shared": fork_shared,
@@ -272,4 +306,6 @@ RARE: dict[str, Callable[[Plan], None]] = {
     "processes": processes,
     "eyeballs": eyeballs,
     "resuming": resuming,
+    "late_finish": late_finish,
+    "distrusting": distrusting,
 }
