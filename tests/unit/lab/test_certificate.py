@@ -19,6 +19,11 @@ def test_the_certificate_serves_loopback(tmp_path):
     assert [entry["subject"] for entry in trusting.get_ca_certs()] == [((("commonName", "localhost"),),)]
 
 
+def test_more_names_make_it_larger(tmp_path):
+    small = certificate.make(tmp_path)[1].stat().st_size
+    assert certificate.make(tmp_path, padding=400)[1].stat().st_size > small + 400 * 25
+
+
 def test_without_openssl_the_remedy_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Unsupported) as caught:
