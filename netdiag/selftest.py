@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from netdiag.recorder.facts import monotonic_ns
 from netdiag.recording.reader import read
 from netdiag.tables import Tables, build
 from netdiag.tracing.elevation import Elevation, plan
@@ -222,9 +223,9 @@ def _refused() -> int:
 
 
 def _timed(action: Callable[[], object]) -> Span:
-    before = time.monotonic_ns()
+    before = monotonic_ns()
     action()
-    return before, time.monotonic_ns()
+    return before, monotonic_ns()
 
 
 def _read(sock: socket.socket, count: int) -> None:

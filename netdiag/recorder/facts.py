@@ -5,17 +5,34 @@ from __future__ import annotations
 
 import os
 import time
+from functools import cache
 from typing import Any
 
-__all__ = ["clock_pair", "clock_step_ns", "host", "overflows", "rfc3339"]
+__all__ = ["clock_pair", "clock_step_ns", "host", "monotonic_ns", "overflows", "rfc3339"]
 
 _NS = 1_000_000_000
+
+
+def monotonic_ns() -> int:
+    """Return CLOCK_MONOTONIC as kernel programs read it: a time namespace moves only what its processes read."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC) - _moved_ns()
+
+
+@cache
+def _moved_ns() -> int:
+    """Return by how much this process's time namespace moves CLOCK_MONOTONIC: time_namespaces(7)."""
+    try:
+        with open("/proc/self/timens_offsets", encoding="ascii") as file:
+            lines = [line.split() for line in file]
+        return next((int(line[1]) * _NS + int(line[2]) for line in lines if line[0] in {"monotonic", "1"}), 0)
+    except (OSError, ValueError, LookupError):  # a kernel without time namespaces
+        return 0
 
 
 def clock_pair() -> dict[str, int]:
     """Return the three clocks, read together, in nanoseconds."""
     return {
-        "monotonic_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC),
+        "monotonic_ns": monotonic_ns(),
         "realtime_ns": time.clock_gettime_ns(time.CLOCK_REALTIME),
         "boottime_ns": time.clock_gettime_ns(time.CLOCK_BOOTTIME),
     }

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import base64
 import struct
-import time
 import zlib
 from collections.abc import Iterable
 
+from netdiag.recorder.facts import monotonic_ns
 from netdiag.recording.format import StreamLayout
 from netdiag.recording.writer import RecordingWriter
 
@@ -108,7 +108,7 @@ class Hellos:
 
     def flush(self, now_ns: int | None = None, *, quiet_ns: int = _QUIET_NS) -> None:
         """Write the hellos that are complete: nothing came for `quiet_ns`."""
-        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) if now_ns is None else now_ns
+        now = monotonic_ns() if now_ns is None else now_ns
         for key in [key for key, hello in self._open.items() if now - hello.last >= quiet_ns]:
             hello = self._open.pop(key)
             self._write(key, hello.began, messages(bytes(hello.raw)), whole=hello.whole)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from netdiag.ebpf.handover import Job, Loaded, load
 from netdiag.ebpf.ring import Ring
 from netdiag.ebpf.syscall import Variables, in_netns, program_cost, walk
+from netdiag.recorder.facts import monotonic_ns
 from netdiag.recorder.namespaces import Namespaces
 from netdiag.recorder.uprobes import FunctionProbes
 from netdiag.recording.format import StreamLayout
@@ -119,7 +119,7 @@ class ProbeSet:
         tcp = self._variables.get("tcp")
         if tcp is None or "look" not in self._walks:
             return
-        tcp.set("nd_look_began", time.clock_gettime_ns(time.CLOCK_MONOTONIC))
+        tcp.set("nd_look_began", monotonic_ns())
         tcp.set("nd_look_mode", mode)
         if mode != _TICK and "holders" in self._walks:
             self._find_holders(tcp, drain)

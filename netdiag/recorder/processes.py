@@ -11,6 +11,7 @@ from typing import Any
 
 from netdiag.libraries import detect
 from netdiag.processes import mask_argv, placement
+from netdiag.recorder.facts import monotonic_ns
 from netdiag.recording.format import StreamLayout
 from netdiag.recording.writer import RecordingWriter
 
@@ -29,7 +30,7 @@ class ProcessFacts:
         self._writer = writer
         self._keep_argv = keep_argv
         # once, so that the same process always has the same start
-        self._asleep_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        self._asleep_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - monotonic_ns()
 
     def meet(self, layout: StreamLayout, runs: Iterable[memoryview]) -> list[int]:
         """Look at the processes of new records: those with a first socket, and those that just ran a program.

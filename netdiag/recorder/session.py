@@ -74,7 +74,7 @@ class Session:
         command = self._start.get("command")
         if command:
             self._writer.fact("command", {"pid": command["pid"], "argv": command["argv"], "exit_status": None})
-        self._link.send({"say": "armed", "at_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC), "coverage": coverage})
+        self._link.send({"say": "armed", "at_ns": facts.monotonic_ns(), "coverage": coverage})
         stop = self._record()
         self._finish(stop)
 

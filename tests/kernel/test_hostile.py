@@ -208,6 +208,16 @@ def test_the_whole_command_in_a_container(tmp_path):
     assert int(done.stdout) < 100, "a number of the container"
 
 
+def test_netdiag_in_a_time_namespace_keeps_the_time_of_the_kernel():
+    """There the clocks that a program reads are moved; those of the kernel programs are not."""
+    code = "from netdiag.selftest import run; print(run(3).mismatches)"
+    argv = ["unshare", "-T", "--fork", "--monotonic", "5000", "--boottime", "7000", sys.executable, "-c", code]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
+    if "unshare" in done.stderr:
+        pytest.skip(f"needs time namespaces: {done.stderr.strip()}")
+    assert (done.stdout, done.stderr) == ("()\n", "")
+
+
 # --- many, and too many -------------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,31 @@ def test_three_clocks_are_read_together():
     assert clocks["boottime_ns"] >= clocks["monotonic_ns"] - SECOND
 
 
+OFFSETS = """monotonic           5000         7
+boottime           9000         0
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "moved"),
+    [
+        (OFFSETS, 5000 * SECOND + 7),
+        ("monotonic -5 0\nboottime 0 0\n", -5 * SECOND),
+        ("1 5000 7\n7 9000 0\n", 5000 * SECOND + 7),
+        ("", 0),
+        ("monotonic x\n", 0),
+    ],
+)
+def test_what_a_time_namespace_moves_is_taken_back(monkeypatch, text, moved):
+    monkeypatch.setattr(facts, "open", lambda *_, **__: io.StringIO(text), raising=False)
+    facts._moved_ns.cache_clear()
+    try:
+        assert facts._moved_ns() == moved
+        assert time.monotonic_ns() - facts.monotonic_ns() == pytest.approx(moved, abs=SECOND)
+    finally:
+        facts._moved_ns.cache_clear()
+
+
 @pytest.mark.parametrize(
     ("now", "step"),
     [
