@@ -181,6 +181,7 @@ def pool_split(plan: Plan) -> None:
     """A pool per setting, `keep` of them, all to one host, used in turn and never shared."""
     keepers = [Keeper(plan, plan.url(0)) for _ in range(plan.keep)]
     repeat(plan, lambda turn: keepers[turn % len(keepers)].call(), WIRE_ERRORS)
+    time.sleep(plan.pause_s)
 
 
 def stream_early(plan: Plan) -> None:
