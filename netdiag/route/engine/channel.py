@@ -56,12 +56,14 @@ class Tally:
     mismatched: int = 0
     malformed: int = 0
     foreign: int = 0
+    unclaimed: int = 0
+    """Errors about our flow that quote too little to say which probe they are about."""
 
     def ignored(self, duplicates: int, late: int) -> Ignored:
         """Return them as the model holds them."""
         return Ignored(
             duplicates=duplicates,
-            mismatched=self.mismatched,
+            mismatched=self.mismatched + self.unclaimed,
             malformed=self.malformed,
             foreign=self.foreign,
             late=late,

@@ -16,7 +16,7 @@ from netdiag.route.model import Ended, Kind, Probe, Protocol, Reply, Trace
 from netdiag.route.prober import TraceRequest
 from netdiag.route.replies import from_target, return_hops
 
-__all__ = ["FAR_TTL", "Course"]
+__all__ = ["FAR_TTL", "FIRST_TTLS", "Course"]
 
 FAR_TTL = 64
 FIRST_TTLS = 16

@@ -26,6 +26,8 @@ _TRIES = 3
 """Sending reports errors of earlier probes; those are read from the queue, and the probe is sent again."""
 _ECHO_REPLY = {4: 0, 6: 129}
 _PADDED_QUOTE = 128
+_LEAST_QUOTE = packet.MAGIC_BYTES + 4
+"""Payload bytes that name a probe. Old routers quote none; then only a socket that sent one probe can tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +53,16 @@ class Datagram:
         self._version = 6 if ":" in ip else 4
         self._stamps = Stamps()
         self._lines: dict[int, _Line] = {}
+        self._only: dict[int, int | None] = {}
+        """Flow → its one probe; None where it had several."""
         self._poll = select.poll()
         self._line(0)  # where ICMP sockets are not allowed it shows here, as PermissionError
 
     def send(self, shots: Sequence[Shot]) -> list[Sent]:
         """Send one datagram per shot."""
         built = [(shot, self._line(shot.flow)) for shot in shots]
+        for shot in shots:
+            self._only[shot.flow] = None if shot.flow in self._only else shot.number
         bodies = [(shot, line, self._body(line, shot.number)) for shot, line in built]
         return [sent for shot, line, body in bodies if (sent := self._shoot(shot, line, body))]
 
@@ -139,11 +145,16 @@ class Datagram:
         arrivals = []
         while (error := errqueue.read(line.sock)) is not None:
             number = self._number(error.data)
-            if number is None:
+            matched = Matched.PAYLOAD if self.protocol is Protocol.UDP else Matched.SEQUENCE
+            if number is None and len(error.data) < _LEAST_QUOTE:
+                number, matched = self._only.get(line.flow), Matched.SOCKET
+                self.tally.unclaimed += number is None
+            elif number is None:
                 self.tally.mismatched += 1
+            if number is None:
                 continue
             rtt_ms, clock = self._stamps.round_trip(number, error.stamp_ns)
-            arrivals.append(Arrival(number=number, reply=self._reply(error, rtt_ms, clock)))
+            arrivals.append(Arrival(number=number, reply=self._reply(error, rtt_ms, clock, matched)))
         return arrivals
 
     def _number(self, data: bytes) -> int | None:
@@ -156,7 +167,7 @@ class Datagram:
             number = int.from_bytes(data[6:8], "big") if whole else None
         return number if number is not None and number in self._stamps else None
 
-    def _reply(self, error: QueuedError, rtt_ms: float, clock: Clock) -> Reply:
+    def _reply(self, error: QueuedError, rtt_ms: float, clock: Clock, matched: Matched) -> Reply:
         start = error.extension
         if start is None and self.protocol is Protocol.ICMP:
             start = _PADDED_QUOTE - (20 if self._version == 4 else 40)
@@ -165,7 +176,7 @@ class Datagram:
             ip=error.ip,
             rtt_ms=rtt_ms,
             clock=clock,
-            matched=Matched.PAYLOAD if self.protocol is Protocol.UDP else Matched.SEQUENCE,
+            matched=matched,
             code=error.code,
             ttl=error.ttl,
             mtu=error.mtu,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from netdiag.route.engine.course import Course
+from netdiag.route.engine.course import FIRST_TTLS, Course
 from netdiag.route.engine.mda import next_hops, wanting
 from netdiag.route.model import Kind
 from netdiag.route.prober import TraceRequest
@@ -25,17 +25,29 @@ def run(course: Course, request: TraceRequest) -> tuple[str, ...]:
     for number in range(request.rounds):
         since = course.channel.now_ns()
         course.burst(range(max(1, request.flows)))
+        if number == 0 and course.channel.tally.unclaimed:
+            _one_by_one(course)
         if number + 1 < request.rounds and not course.pause(since):
             return (f"the time allowed for {number + 1} of {request.rounds} rounds",)
     return _explore(course, request) if explore else ()
 
 
+def _one_by_one(course: Course) -> None:
+    """Ask the hops that seem silent again, each by a flow of its own: what old routers quote names no more than that."""
+    answered = {probe.ttl for probe in course.probes if probe.reply is not None}
+    last = course.reach or max(answered, default=0) or FIRST_TTLS
+    silent = [ttl for ttl in range(1, last) if ttl not in answered]
+    first = 1 + max(probe.flow for probe in course.probes)
+    course.volley([(first + at, ttl) for at, ttl in enumerate(silent)])
+
+
 def _explore(course: Course, request: TraceRequest) -> tuple[str, ...]:
     last = course.reach or max((p.ttl for p in course.probes if p.reply is not None and not p.far), default=0)
     ttls = range(1, last + 1)
-    course.volley([(flow, ttl) for flow in range(1, FIRST_FLOWS) for ttl in ttls])
+    first = 1 + max(probe.flow for probe in course.probes)
+    course.volley([(flow, ttl) for flow in range(first, first + FIRST_FLOWS - 1) for ttl in ttls])
     packets = _per_packet(course)
-    flows = FIRST_FLOWS
+    flows = 1 + max(probe.flow for probe in course.probes)
     while more := wanting(next_hops(course.probes), confidence=request.confidence, skip=packets):
         since = course.channel.now_ns()
         if not course.pause(since):

@@ -39,7 +39,7 @@ class Known:
     version: int
     flows: dict[int, FlowKey] = field(default_factory=dict)
     sequences: dict[int, int] = field(default_factory=dict)
-    """TCP sequence number → probe; 32 random bits each."""
+    """TCP sequence number → probe; they rise in small random steps from 32 random bits."""
     numbers: dict[int, int] = field(default_factory=dict)
     """Number on the wire (IP id, ICMP sequence, payload) → probe."""
     sent: dict[int, bytes] = field(default_factory=dict)
@@ -125,7 +125,8 @@ def _quoted_number(known: Known, quoted: Quoted) -> tuple[int | None, Matched]:
     if known.protocol is Protocol.UDP:
         number = _in_payload(known, start[8:])
         if number is not None:
-            return number, Matched.PAYLOAD
+            same_port = int.from_bytes(start[2:4], "big") == known.port
+            return (number if same_port else None), Matched.PAYLOAD
         plain = _names_us(known, quoted) and len(start) < 8 + MAGIC_BYTES + 4  # old routers quote 8 bytes
         return (known.numbers.get(quoted.ip_id) if plain and quoted.ip_id is not None else None), Matched.IP_ID
     request = start[:1] == (b"\x08" if known.version == 4 else b"\x80")

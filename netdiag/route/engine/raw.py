@@ -39,6 +39,9 @@ _SOL_RAW, _ICMP_FILTER, _ICMPV6_FILTER = 255, 1, 1
 _WANTED = {4: (0, 3, 11), 6: (1, 2, 3, 129)}
 """ICMP types that reach us: echo replies and errors."""
 _BUFFER_BYTES = 1 << 20
+_MOST_STEP = 500
+"""Sequence numbers rise by less: a server that has a SYN of the flow answers a second one only if its number falls into
+the window behind the first. It does so with a reset, and with SYN-ACK again after that."""
 _MOST_PACKETS = 4096
 """Read in one go from one socket: a flood must not keep a trace from ending."""
 
@@ -59,6 +62,7 @@ class Raw:
         self._known = Known(ip=ip, port=port, protocol=protocol, version=self._version)
         self._stamps = Stamps()
         self._holders: dict[int, socket.socket] = {}
+        self._sequence = chance.getrandbits(32)
         self._first_id = chance.randrange(1, 30_000)
         """Numbers on the wire start here, not at 0, which kernels replace."""
         self._readers: dict[int, tuple[socket.socket, Callable[[bytes, str, _Control], Outcome]]] = {}
@@ -175,7 +179,7 @@ class Raw:
     def _build(self, shot: Shot) -> bytes:
         key, number = self._key(shot.flow), shot.number + self._first_id
         if self.protocol is Protocol.TCP:
-            sequence = self._chance.getrandbits(32)
+            sequence = self._sequence = (self._sequence + self._chance.randint(1, _MOST_STEP)) % (1 << 32)
             self._known.sequences[sequence] = shot.number
             data = packet.syn(key, shot.ttl, sequence, number)
         elif self.protocol is Protocol.UDP:

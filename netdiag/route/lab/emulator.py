@@ -254,7 +254,7 @@ def _trick(trick: str, packet: Packet, station: Station, code: tuple[int, int], 
         return _icmp(packet, station, kind, b"\xff\xff\xff\xff" + quote[:128].ljust(128, b"\0") + block, number)
     if trick == "wrong-quote":
         strange = bytearray(quote)
-        strange[head : head + 8] = bytes(byte ^ 0x5A for byte in strange[head : head + 8])
+        strange[head + 4 :] = bytes(byte ^ 0x5A for byte in strange[head + 4 :])
         return _icmp(packet, station, kind, bytes(4) + bytes(strange), number)
     whole = bytearray(_icmp(packet, station, kind, bytes(4) + quote, number))
     whole[head + 2] ^= 0xFF  # wrong-checksum
