@@ -30,9 +30,6 @@ from netdiag.tables.turns import turns
 
 __all__ = ["build"]
 
-_DEFAULT_HZ = 250
-"""Timer ticks a second, where the header does not say."""
-
 
 def build(recording: Recording) -> Tables:
     """Join what was recorded; InputUnreadable when its layouts are not those of netdiag."""
@@ -126,8 +123,9 @@ def _columns(recording: Recording, stream: str) -> Columns | None:
 
 
 def _hz(recording: Recording) -> float:
-    hz = recording.header["host"].get("hz")
-    return float(hz) if isinstance(hz, int) and hz > 0 else float(_DEFAULT_HZ)
+    """Return the timer ticks a second that the recorder measured; NaN of a trace too short for that."""
+    told = [fact.get("hz") for fact in (recording.header["host"], *recording.facts_of("kernel"))]
+    return next((float(hz) for hz in reversed(told) if type(hz) is int and hz > 0), float("nan"))
 
 
 def _losses(recording: Recording) -> tuple[Loss, ...]:

@@ -181,7 +181,8 @@ def _traffic(last: Columns, hz: float) -> dict[str, Any]:
     columns["min_rtt_ms"] = last.known("min_rtt", 1e-3)
     columns["mss"] = last.known("mss")
     columns["zero_window_ms"] = last.count("zero_window") / 1e6
-    columns["peer_window_ms"] = last.count("rwnd_limited") / hz * 1e3
+    limited = last.count("rwnd_limited")
+    columns["peer_window_ms"] = np.where(limited == 0, 0.0, limited / hz * 1e3)
     return columns
 
 

@@ -115,6 +115,18 @@ def test_the_ticks_are_those_of_the_traced_machine():
     assert only(event(builder, kind=SNAPSHOT, rwnd_limited=25))["peer_window_ms"] == 25
 
 
+def test_the_length_of_a_jiffy_that_the_recorder_measured_counts():
+    builder = RecordingBuilder(host={"hz": None})
+    builder.fact("kernel", hz=100)
+    assert only(event(builder, kind=SNAPSHOT, rwnd_limited=25))["peer_window_ms"] == 250
+
+
+@pytest.mark.parametrize(("limited", "expected"), [(25, float("nan")), (0, 0.0)])
+def test_jiffies_of_unknown_length_are_no_time(limited, expected):
+    row = only(event(RecordingBuilder(host={"hz": None}), kind=SNAPSHOT, rwnd_limited=limited))
+    assert row["peer_window_ms"] == pytest.approx(expected, nan_ok=True)
+
+
 def test_a_fin_that_came_before_the_trace_is_the_peers():
     closed = {"closing": ns(5), "closed_by": 1, "close": 2}
     row = only(event(RecordingBuilder(), kind=CLOSED, state=9, flags=PREEXISTING, opened=0, **closed))
