@@ -30,6 +30,7 @@ _NEEDED, _HASH, _STRTAB, _SYMTAB, _STRSZ, _GNU_HASH = 1, 4, 5, 6, 10, 0x6FFFFEF5
 _SYMBOL_TABLE, _FUNCTION, _INDIRECT = 2, 2, 10
 _BUILD_ID = 3
 _MOST_SEGMENTS, _MOST_SECTIONS, _MOST_DYNAMIC = 128, 4096, 512
+_MOST_STRIDE = 256
 _MOST_CHAIN = 4096
 """Symbols that are compared for one name: hash chains of real files hold a handful."""
 _PIECE = 1 << 20
@@ -93,7 +94,7 @@ class Elf:
     def _table(self, offset: int, shape: struct.Struct, stride: int, count: int) -> list[tuple[Any, ...]]:
         if not count:
             return []
-        if stride < shape.size or stride > _PIECE:
+        if not shape.size <= stride <= _MOST_STRIDE:
             raise BadObjectError(f"entries of {stride} bytes")
         data = self._bytes(offset, stride * (count - 1) + shape.size)
         return [shape.unpack_from(data, stride * index) for index in range(count)]

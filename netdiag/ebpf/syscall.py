@@ -28,7 +28,7 @@ _PAGE = mmap.PAGESIZE
 
 
 def bpf(command: int, attributes: bytes) -> int:
-    """Call bpf(2); return its result, -1 with errno set when it failed."""
+    """Make the system call bpf; return its result, -1 with errno set when it failed."""
     libc = ctypes.CDLL(None, use_errno=True)
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
     return int(libc.syscall(_NUMBER[platform.machine()], command, buffer, len(attributes)))

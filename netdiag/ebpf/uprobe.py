@@ -64,11 +64,11 @@ def attach(
     names the cause.
     """
     if multi:
-        return [_attach_multi(program_fd, path, sites, pid, returns)]
+        return [_attach_multi(program_fd, path, sites, pid, returns=returns)]
     fds: list[int] = []
     try:
         for site in sites:
-            fds += _attach_one(program_fd, path, site, pid, returns)
+            fds += _attach_one(program_fd, path, site, pid, returns=returns)
     except NetdiagError:
         for fd in fds:
             os.close(fd)
@@ -88,7 +88,7 @@ def close_all(fds: Iterable[int]) -> None:
             thread.join()
 
 
-def _attach_multi(program_fd: int, path: str, sites: Sequence[Site], pid: int, returns: bool) -> int:
+def _attach_multi(program_fd: int, path: str, sites: Sequence[Site], pid: int, *, returns: bool) -> int:
     count = len(sites)
     name = ctypes.create_string_buffer(os.fsencode(path))
     offsets = ctypes.create_string_buffer(struct.pack(f"={count}Q", *(site.offset for site in sites)))
@@ -106,7 +106,7 @@ def _multi(program_fd: int, path: int, offsets: int, cookies: int, count: int, f
     return head + struct.pack("=QQQQIIII", path, offsets, 0, cookies, count, flags, pid, 0)
 
 
-def _attach_one(program_fd: int, path: str, site: Site, pid: int, returns: bool) -> list[int]:
+def _attach_one(program_fd: int, path: str, site: Site, pid: int, *, returns: bool) -> list[int]:
     """Return a perf event and its link. `struct perf_event_attr` is in include/uapi/linux/perf_event.h."""
     name = ctypes.create_string_buffer(os.fsencode(path))
     attributes = bytearray(_PERF_ATTRIBUTES_BYTES)

@@ -71,9 +71,8 @@ def load(path: Path) -> Table:
     """Return the table of a file; InputUnreadable names file and key that is wrong."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-        unknown = set(data) - {"schema", "library", "version", "files", "programs", "inside", "usual", "functions"}
-        if unknown or data["schema"] != _SCHEMA:
-            raise ValueError(f"schema is not {_SCHEMA}, or unknown {', '.join(sorted(unknown))}")
+        _only(data, "schema", "library", "version", "files", "programs", "inside", "usual", "functions")
+        _one_of("schema", data["schema"], (_SCHEMA,))
         if data.get("version") is not None:
             re.compile(data["version"])
         return Table(
@@ -89,10 +88,18 @@ def load(path: Path) -> Table:
         raise InputUnreadable(f"{path}: {error!r}") from error
 
 
+def _only(table: Mapping[str, Any], *allowed: str) -> None:
+    for key in table:
+        _one_of("key", key, allowed)
+
+
+def _one_of(what: str, value: object, allowed: Collection[object]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{what} {value!r} is none of {', '.join(map(str, allowed))}")
+
+
 def _function(library: str, name: str, told: Mapping[str, Any]) -> Function:
-    unknown = set(told) - {"kind", "works", "instead"}
-    if unknown:
-        raise ValueError(f"{name}: unknown {', '.join(sorted(unknown))}")
+    _only(told, "kind", "works", "instead")
     works = _WORKS[told["works"]] if told["kind"] != FREE else 0
     cookie = _KINDS[told["kind"]] | _LIBRARIES[library] << 8 | works << 16
     return Function(name=name, kind=told["kind"], cookie=cookie, instead=told.get("instead"))

@@ -81,7 +81,7 @@ class Objects:
     _loaders: dict[tuple[int, int, int, int], bool] = field(default_factory=dict)
 
     def library(self, places: tuple[str, ...], path: str) -> Probed | None:
-        """Look at a mapped file; `places` are paths that may lead to it from here. None when there is nothing to probe."""
+        """Look at a mapped file, to which one of `places` leads from here; None when there is nothing to probe."""
         wanted = [table for table in self._tables if table.is_file(path)]
         return self._look(places, path, wanted) if wanted else None
 

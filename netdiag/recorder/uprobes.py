@@ -200,7 +200,9 @@ class FunctionProbes:
         process = self._processes.get(pid)
         if process is None:
             if len(self._processes) >= _MOST_PROCESSES:
-                self._reasons[f"more than {_MOST_PROCESSES} processes: TLS libraries of the others are not probed"] = None
+                self._reasons[f"more than {_MOST_PROCESSES} processes: TLS libraries of the others are not probed"] = (
+                    None
+                )
                 return
             process = self._processes[pid] = _Process()
         if probed.fd in process.probed:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handshakes and contexts as the TLS libraries of the traced programs made them, joined to what passed on the wire. Pure.
+"""Handshakes and contexts as the TLS libraries of the programs made them, joined to what passed on the wire. Pure.
 
 A handshake of a library that works on memory has no socket of its own. The kernel programs bind it where nothing else
 can be meant, and here each such binding is checked: the connection's ClientHello must have passed while the handshake
