@@ -11,11 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from netdiag.route.model import Kind, Label, Probe, Protocol, Reply, Trace
+from netdiag.route.model import Label, Probe, Reply, Trace
+from netdiag.route.replies import from_target
 
-__all__ = ["Balance", "Hop", "Path", "Responder", "build", "reaches"]
-
-_FROM_TARGET = frozenset({Kind.SYN_ACK, Kind.RST, Kind.ACK, Kind.ECHO_REPLY, Kind.DATA})
+__all__ = ["Balance", "Hop", "Path", "Responder", "build", "is_target"]
 
 
 class Balance(StrEnum):
@@ -95,26 +94,25 @@ class Path:
         return tuple((hop.ttl, one) for hop in self.hops for one in hop.responders)
 
 
-def reaches(trace: Trace, reply: Reply) -> bool:
-    """Tell whether a reply is the target's own: by what it acknowledges, never by its address alone."""
-    if reply.kind in _FROM_TARGET:
-        return reply.kind is Kind.ECHO_REPLY or trace.protocol is not Protocol.ICMP
-    return reply.kind is Kind.PORT_UNREACHABLE and reply.ip == trace.ip and trace.protocol is Protocol.UDP
+def is_target(trace: Trace, reply: Reply) -> bool:
+    """Tell whether a reply to a probe of that trace is the target's own."""
+    return from_target(reply, ip=trace.ip, protocol=trace.protocol)
 
 
 def build(trace: Trace) -> Path:
     """Return the hops that a trace found."""
-    counted = [probe for probe in trace.probes if not probe.warm_up]
+    counted = [probe for probe in trace.probes if not probe.warm_up and not probe.far]
     by_ttl: dict[int, list[Probe]] = defaultdict(list)
     for probe in counted:
         by_ttl[probe.ttl].append(probe)
     answered = [ttl for ttl, probes in by_ttl.items() if any(probe.reply for probe in probes)]
-    at_target = [probe.ttl for probe in counted if probe.reply is not None and reaches(trace, probe.reply)]
+    at_target = [probe.ttl for probe in counted if probe.reply is not None and is_target(trace, probe.reply)]
     end = min(at_target) if at_target else max(answered, default=0)
     hops = [_hop(trace, ttl, by_ttl.get(ttl, []), target=bool(at_target) and ttl == end) for ttl in range(1, end + 1)]
     hops = _limits(hops)
     hops = _tunnels(hops)
-    return Path(trace=trace, hops=tuple(hops), reached=bool(at_target), notes=tuple(_notes(trace, hops)))
+    reached = any(probe.reply is not None and is_target(trace, probe.reply) for probe in trace.probes)
+    return Path(trace=trace, hops=tuple(hops), reached=reached, notes=tuple(_notes(trace, hops)))
 
 
 def _hop(trace: Trace, ttl: int, probes: Sequence[Probe], *, target: bool) -> Hop:
