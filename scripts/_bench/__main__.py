@@ -12,7 +12,7 @@ from pathlib import Path
 from scripts._bench import measure, readers
 from scripts._bench.build import Programs, bcc_environment, build
 from scripts._bench.report import Results, text, write
-from scripts._bench.tools import Netdiag, Peer, Tool
+from scripts._bench.tools import CannotRun, Netdiag, Peer, Tool
 
 __all__ = ["main"]
 
@@ -38,7 +38,7 @@ def main() -> int:
         if "readers" in options.parts:
             _say("readers")
             rates = _RATES[:3] if options.quick else _RATES
-            rounds, seconds = (1, 0.4) if options.quick else (3, 1.5)
+            rounds, seconds = (1, 0.4) if options.quick else (2, 1.5)
             results.readers = readers.sustained(programs, rates, rounds=rounds, seconds=seconds, environment=bcc)
     sys.stdout.write(text(results))
     if options.write:
@@ -50,29 +50,33 @@ def _measure(options: argparse.Namespace, results: Results, tools: list[Tool], p
     quick = options.quick
     if "start" in options.parts:
         _say("start and memory")
-        repeats, connections = (1, 1000) if quick else (9, 20_000)
+        repeats, connections = (1, 1000) if quick else (7, 20_000)
         results.footprints = [
             measure.footprint(tool, programs, port, repeats=repeats, connections=connections) for tool in tools
         ]
         results.command_start = measure.command_start(programs, repeats=repeats)
     if "kernel" in options.parts:
         _say("kernel time per connection")
-        rounds, connections = (1, 1000) if quick else (7, 3000)
+        rounds, connections = (1, 1000) if quick else (5, 3000)
         results.costs = measure.costs(tools, programs, port, rounds=rounds, connections=connections)
     if "throughput" in options.parts:
         _say("throughput")
-        rounds, seconds, connections = (1, 0.2, 2000) if quick else (7, 0.5, 5000)
+        rounds, seconds, connections = (1, 0.2, 2000) if quick else (6, 0.4, 5000)
         results.throughput = measure.throughput(
             tools, programs, port, rounds=rounds, seconds=seconds, connections=connections
         )
     if "requests" in options.parts:
         _say("requests")
-        rounds, seconds = (1, 0.4) if quick else (16, 1.0)
+        rounds, seconds = (1, 0.4) if quick else (10, 1.0)
         clients = ("C", "http.client", *(("requests", "httpx") if _lab_python() else ()))
-        results.requests = [
-            measure.requests(Netdiag(), programs, port, client, rounds=rounds, seconds=seconds, python=_lab_python())
-            for client in clients
-        ]
+        for client in ("C", "http.client", *(("requests", "httpx") if _lab_python() else ())):
+            try:
+                python = _lab_python()
+                results.requests.append(
+                    measure.requests(Netdiag(), programs, port, client, rounds=rounds, seconds=seconds, python=python)
+                )
+            except CannotRun as error:
+                _say(f"{client}: {error}")
 
 
 def _lab_python() -> Path | None:

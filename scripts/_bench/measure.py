@@ -60,15 +60,18 @@ def serving(programs: Programs) -> Iterator[int]:
 def tracing(tool: Tool, pid: int | None = None, *, watch: bool = False) -> Iterator[Running]:
     """Run a tracer; yields it once it traces."""
     running = tool.start(pid, watch=watch)
-    stopped = False
     try:
         yield running
+    except BaseException:
+        with contextlib.suppress(OSError, EOFError):
+            running.stop()
+        running.close()
+        raise
+    try:
         running.stop()
-        stopped = True
+    except (OSError, EOFError) as error:
+        raise CannotRun(f"it was gone before it was stopped ({error})") from error
     finally:
-        if not stopped:
-            with contextlib.suppress(OSError, EOFError):
-                running.stop()
         running.close()
 
 
