@@ -68,7 +68,6 @@ def _measure(options: argparse.Namespace, results: Results, tools: list[Tool], p
     if "requests" in options.parts:
         _say("requests")
         rounds, seconds = (1, 0.4) if quick else (10, 1.0)
-        clients = ("C", "http.client", *(("requests", "httpx") if _lab_python() else ()))
         for client in ("C", "http.client", *(("requests", "httpx") if _lab_python() else ())):
             try:
                 python = _lab_python()
