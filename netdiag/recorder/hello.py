@@ -35,15 +35,18 @@ _KNOWN_TYPES = frozenset({0, 1, 2, 3, 4, 5, 6, 8, 11, 12, 13, 14, 15, 16, 20, 21
 _NAMED_CURVE = 3
 _KEY_SHARES = (40, 51)
 """Of drafts, and of RFC 8446."""
-_CLIENT_KEPT = frozenset({0, 10, 11, 13, 16, 28, 43, 45})
+_CLIENT_KEPT = {0: 2, 10: 2, 11: 1, 13: 2, 16: 2, 28: 0, 43: 1, 45: 1}
 """server_name, supported_groups, ec_point_formats, signature_algorithms, ALPN, record_size_limit, supported_versions,
-psk_key_exchange_modes: the extensions whose content stays."""
-_SERVER_KEPT = frozenset({11, 16, 28, 41, 43})
+psk_key_exchange_modes: the extensions whose content stays, where it is a list whose length stands in so many bytes; 0 =
+one number of two bytes."""
+_SERVER_KEPT = {11: 1, 16: 2, 28: 0, 41: 0, 43: 0}
 """Of a server's pre_shared_key there is only the number of the identity that it chose."""
 _RETRY_RANDOM = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 """The random of a ServerHello that is a HelloRetryRequest: RFC 8446 section 4.1.3."""
 _HELLO_FIXED = 35
 """Version, random, length of the session id."""
+_MAX_SUITES_BYTES, _MAX_METHODS = 1024, 8
+"""No client has longer lists of cipher suites and compression methods."""
 _SESSION_ID_KEPT = 4
 _SEND = 1
 """Of `enum nd_direction`."""
@@ -199,9 +202,11 @@ def _hello(data: bytes, at: int, end: int, *, client: bool) -> tuple[_Spans, boo
         spans.append((at + 2, at + 34))
     at += _HELLO_FIXED + data[at + 34]
     if client:
-        for width in (2, 1):  # cipher suites, compression methods
+        for width, most in ((2, _MAX_SUITES_BYTES), (1, _MAX_METHODS)):  # cipher suites, compression methods
             start = at
             at += width + int.from_bytes(data[at : min(at + width, end)], "big")
+            if at - start - width > most:
+                return spans, False
             spans.append((start, min(at, end)))
     else:
         spans.append((at, min(at + 3, end)))
@@ -215,17 +220,25 @@ def _hello(data: bytes, at: int, end: int, *, client: bool) -> tuple[_Spans, boo
 
 def _extensions(data: bytes, at: int, end: int, *, client: bool) -> tuple[_Spans, int]:
     """Return the stretches of the extensions that stay, and where the last one ends."""
-    kept, spans = _CLIENT_KEPT if client else _SERVER_KEPT, []
+    kept = _CLIENT_KEPT if client else _SERVER_KEPT
+    spans: _Spans = []
     while at + 4 <= end:
         kind, length = struct.unpack_from(">HH", data, at)
         start, stop = at + 4, min(at + 4 + length, end)
         spans.append((at, start))
-        if kind in kept:
+        if kind in kept and _is_list(data, start, stop, start + length, kept[kind]):
             spans.append((start, stop))
         elif kind in _KEY_SHARES:
             spans += _key_shares(data, start, stop, client=client)
         at += 4 + length
     return spans, at
+
+
+def _is_list(data: bytes, at: int, stop: int, end: int, width: int) -> bool:
+    """Tell whether a list fills its place, whose `end` may lie behind the last byte that is there, `stop`."""
+    if width == 0:
+        return end - at == 2
+    return at + width <= stop and int.from_bytes(data[at : at + width], "big") == end - at - width
 
 
 def _key_shares(data: bytes, at: int, end: int, *, client: bool) -> _Spans:
