@@ -20,6 +20,7 @@ __all__ = [
     "cluster",
     "complete",
     "learned",
+    "left_unread",
     "prompt_local",
     "soon",
     "soon_remote",
@@ -31,6 +32,8 @@ PROMPT_MS = 400.0
 _SERVER_SOON_MS = 50.0
 """A server that closes within this and one round trip did not wait for an idle timer."""
 _EXIT_NS = 150e6
+_ALERTS = (23.0, 24.0, 31.0)
+"""A closing alert in TLS 1.2 and 1.3, with the record's header (bytes)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +71,14 @@ def at_once(link: Link) -> bool:
 def complete(link: Link) -> bool:
     """The last request was answered and no byte of the answer was left unread."""
     answered = link.calls[-1].answered if link.calls else link.app > 0
-    return answered and not link.unread_close and not link.unread > 0
+    return answered and not left_unread(link)
+
+
+def left_unread(link: Link) -> bool:
+    """Bytes of an answer lay unread at the end; a closing alert of TLS is none."""
+    if link.closed_by == "remote" and link.encrypted is not False and link.unread in _ALERTS:
+        return False
+    return bool(link.unread_close) or link.unread > 0
 
 
 def prompt_local(link: Link) -> bool:

@@ -81,8 +81,7 @@ def _busy_at(other: Link, link: Link) -> bool:
 
 def pool_split(group: Group, rest: Sequence[Link]) -> Claim | None:
     """New connections are opened beside idle ones, again and again, and the idle ones are not used any more."""
-    open_rows = {link.row for link in rest} | {link.row for link in group.links if not link.closed_by}
-    pairs = [pair for pair in _pairs(group.links) if pair[0].row in open_rows]
+    pairs = _pairs(group.links)
     idle, opened = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     if len(pairs) < 3 or len(pairs) <= group.calls / 3:
         return None

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 
 from netdiag.analysis.case import Group
-from netdiag.analysis.claims import PROMPT_MS, Claim, at_once
+from netdiag.analysis.claims import PROMPT_MS, Claim, at_once, left_unread
 from netdiag.analysis.links import Link, Turn, known
 from netdiag.analysis.pricing import successors
 
@@ -30,8 +31,9 @@ _NOTES = {
 
 def closed_unread(group: Group, rest: Sequence[Link]) -> Claim | None:
     """The program closes connections while the answer, or the end of it, is unread."""
-    ended = [link for link in rest if link.closed_by == "local" and _answered(link) and _prompt(link)]
-    unread = [link for link in ended if _left(link)]
+    local = [link for link in rest if link.closed_by == "local" and _answered(link)]
+    ended = [link for link in local if _prompt(link) or left_unread(link)]
+    unread = [link for link in ended if left_unread(link)]
     # Where the last bytes are still on their way at the close, nothing of them is seen: some of the closes show it.
     libraries = set(group.process.libraries) if group.process else set()
     streams = [link for link in ended if _streamed(link)]
@@ -73,10 +75,6 @@ def _prompt(link: Link) -> bool:
     return link.idle_before_close_ms <= PROMPT_MS
 
 
-def _left(link: Link) -> bool:
-    return bool(link.unread_close) or link.unread > 0
-
-
 def _last_read(link: Link) -> Turn:
     """Return what the program read last."""
     return next((turn for turn in reversed(link.turns) if turn.answered), link.calls[-1])
@@ -97,18 +95,25 @@ def _kind(link: Link) -> str:
 
 def body_left_open(group: Group, rest: Sequence[Link]) -> Claim | None:
     """Connections stay open with an unread answer while the program opens others."""
-    left = [link for link in group.links if not link.closed_by and link.unread > 0 and _answered(link)]
-    later = [[other for other in group.links if other.opened_ns > link.calls[-1].last_byte_ns] for link in left]
-    left = [link for link, others in zip(left, later, strict=True) if others]
+    kept = [link for link in group.links if link.closed_by != "remote" and left_unread(link) and _answered(link)]
+    opened = sorted(link.opened_ns for link in group.links if link.used)
+    left = [link for link in kept if _opened_meanwhile(link, opened)]
     if len(left) < 3:
         return None
-    first = min(link.calls[-1].last_byte_ns for link in left)
-    opened = [link for link in group.links if link.opened_ns > first and link.used]
+    first = min(_last_read(link).last_byte_ns for link in left)
+    paid = [link for link in group.links if link.opened_ns > first and link.used]
     return Claim(
         code=_BODY,
         lost=tuple(left),
         confidence=0.85,
         cause="left-open",
-        pays=tuple(opened[: len(left)]),
+        pays=tuple(paid[: len(left)]),
         note="they stayed open with data in the receive queue, and others were opened",
     )
+
+
+def _opened_meanwhile(link: Link, opened: Sequence[float]) -> bool:
+    """Another connection was opened while this one stood open with its answer unread."""
+    start = _last_read(link).last_byte_ns
+    after = bisect_right(opened, start)
+    return after < len(opened) and not opened[after] > link.closing_ns

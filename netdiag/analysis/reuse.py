@@ -64,11 +64,13 @@ def _claims(case: Case, group: Group) -> list[Claim]:
     span_ns = case.tables.span_ms * 1e6
     rest = [link for link in group.links if _lost(link) and not at_exit(link, group, span_ns)]
     claims: list[Claim] = []
+    taken: set[int] = set()
     for check in CHECKS:
         claim = check(group, rest)
-        if claim is not None:
+        # a check may look at connections beyond the lost ones; those that have a cause keep it
+        if claim is not None and 2 * sum(link.row in taken for link in claim.lost) < len(claim.lost):
             claims.append(claim)
-            taken = {link.row for link in claim.lost}
+            taken |= {link.row for link in claim.lost}
             rest = [link for link in rest if link.row not in taken]
     burst = None if claims else cold_burst(group, rest)
     return claims if burst is None else [burst]

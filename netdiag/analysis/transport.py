@@ -14,8 +14,9 @@ from netdiag.findings import Finding, Severity
 __all__ = ["analyze"]
 
 _WINDOW_MS = 100.0
-_DELAYED_ACK = (38.0, 48.0)
-"""Milliseconds that a segment waits for an acknowledgement which the other side delays by 40 ms."""
+_DELAYED_ACK = (30.0, 48.0)
+"""Milliseconds that a segment waits for an acknowledgement which the other side delays by 40 ms; the first requests
+on a connection, which need none, may be slow for reasons of their own."""
 _FAST_MS = 15.0
 
 
@@ -123,12 +124,15 @@ def _held(link: Link) -> float:
 
 def _nagle(group: Group) -> Seen | None:
     """Turns written in several calls wait 40 ms, while turns of one call (or before the delay sets in) do not."""
-    near = [link for link in group.links if link.rtt_ms <= _FAST_MS]
+    # the smoothed round trip holds the delayed acknowledgements, the smallest does not
+    near = [link for link in group.links if _round_trip(link) <= _FAST_MS]
     pieces = [(link, turn) for link in near for turn in link.calls if turn.sent_calls >= 2 and turn.answered]
     split = [(link, _wait(turn)) for link, turn in pieces]
-    slow = [(link, wait) for link, wait in split if _DELAYED_ACK[0] <= wait <= _DELAYED_ACK[1]]
-    fast = [wait for link in near for turn in link.calls if (wait := _wait(turn)) <= _FAST_MS]
-    if len(slow) < 5 or len(slow) < 0.6 * len(split) or len(fast) < 2 or _spread(slow) > 5.0:
+    waits = [wait for link in near for turn in link.calls if known(wait := _wait(turn))]
+    least = min(waits, default=0.0)
+    slow = [(link, wait) for link, wait in split if _DELAYED_ACK[0] <= wait - least <= _DELAYED_ACK[1]]
+    fast = [wait for wait in waits if wait - least <= _FAST_MS]
+    if len(slow) < 10 or len(slow) < 0.8 * len(split) or len(slow) > 40 * len(fast) or _spread(slow) > 8.0:
         return None
     links = tuple(dict.fromkeys(link for link, _ in slow))
     return Seen(

@@ -68,6 +68,20 @@ def test_pools_that_are_not_shared(stage):
     assert finding.severity is Severity.CRITICAL
 
 
+def test_pools_that_are_closed_when_the_program_ends(stage):
+    stage.process(1, ended_ns=2000e6)
+    for call in range(4):
+        row = stage.connection(call * 300, closed_by="local")
+        stage.connections[row] |= {"closing_ns": 1990e6, "idle_before_close_ms": 1940.0 - call * 300}
+    assert stage.only("reuse.pool-split").count == 3
+
+
+def test_connections_with_a_cause_are_not_counted_again(stage):
+    for call in range(5):
+        stage.connection(call * 300, closed_by="remote", idle=700)
+    assert stage.codes() == ["reuse.server-idle-timeout"]
+
+
 def test_a_client_per_thread_that_stays_open(stage):
     for call in range(5):
         stage.connection(call * 300, tid=float(20 + call))

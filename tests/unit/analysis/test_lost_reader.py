@@ -85,6 +85,24 @@ def test_bodies_that_stay_unread_and_open(stage, times):
     assert (finding.cause, finding.count) == ("left-open", times)
 
 
+@pytest.mark.parametrize("times", [3, 5])
+def test_bodies_that_stay_unread_until_the_program_ends(stage, times):
+    stage.process(1, ended_ns=3000e6)
+    for call in range(times + 1):
+        row = stage.connection(call * 200, closed_by="local", close="rst", unread=300.0, unread_close=True)
+        stage.connections[row] |= {"closing_ns": 2990e6, "idle_before_close_ms": 2940.0 - call * 200}
+    finding = stage.only("reuse.body-unread")
+    assert (finding.cause, finding.count) == ("left-open", times)
+
+
+def test_a_body_closed_unread_after_a_while(stage):
+    at = 0.0
+    for _ in range(4):
+        row = stage.connection(at, closed_by="local", close="rst", idle=700, unread=300.0, unread_close=True)
+        at = stage.end_of(row) + 50
+    assert stage.only("reuse.body-unread").cause is None
+
+
 def test_two_bodies_left_open_are_no_habit(stage):
     for call in range(3):
         stage.connection(call * 200, unread=300.0)

@@ -130,6 +130,12 @@ def test_server_close_where_the_client_is_faster_at_times(stage):
     assert stage.only("reuse.server-close").count == 6
 
 
+@pytest.mark.parametrize("bytes_of_alert", [24.0, 31.0])
+def test_a_closing_alert_that_nobody_read_is_no_unread_answer(stage, bytes_of_alert):
+    play(stage, 5, closed_by="remote", idle=0.0, unread=bytes_of_alert, unread_close=True)
+    assert stage.codes() == ["reuse.server-close"]
+
+
 def test_server_close_twice_is_silent(stage):
     play(stage, 2, closed_by="remote", idle=0.0)
     assert stage.codes() == []

@@ -79,6 +79,21 @@ def test_nagle(stage):
     assert finding.cost_ms == pytest.approx(12 * 39, rel=0.1)
 
 
+@pytest.mark.parametrize("base", [2.0, 12.0])
+def test_nagle_on_top_of_a_servers_own_time(stage, base):
+    row = stage.connection(0, (), rtt_ms=17.0, min_rtt_ms=0.1)
+    at = 100.0
+    for wait in [base + 5, *[base + 41.0] * 30]:
+        stage._turn(row, at, at + wait, 400, 700, sent_calls=2.0)
+        at += wait + 20
+    assert stage.codes() == ["tcp.nagle"]
+
+
+def test_some_calls_that_need_longer_than_the_first_are_not_nagle(stage):
+    held(stage, slow=6, fast=1)
+    assert stage.codes() == []
+
+
 def test_a_server_that_always_needs_40_ms_is_not_nagle(stage):
     held(stage, slow=15, fast=0)
     assert stage.codes() == []
