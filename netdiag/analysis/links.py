@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -139,6 +139,10 @@ class Link:
     """`app` was counted, not estimated from turns."""
     setup_ms: float = NAN
     """From the first SYN to the moment the connection could carry a request, TLS and its context included."""
+    contexts: float = NAN
+    """TLS contexts that its program made for it, and loads of trusted certificates; NaN where nobody looked."""
+    context_ms: float = NAN
+    """The time that took."""
 
     @property
     def remote(self) -> str:
@@ -184,7 +188,22 @@ def links_of(connections: pd.DataFrame, turns: pd.DataFrame, requests: pd.DataFr
     )
 
 
-_DERIVED = {"row", "turns", "calls", "app", "exact", "setup_ms"}
+def with_contexts(links: Sequence[Link], tls_calls: pd.DataFrame, contexts: pd.DataFrame) -> tuple[Link, ...]:
+    """Return the connections with what was built for each; known where the library made the handshake in sight."""
+    seen = {int(row) for row in map(number, column(tls_calls, "connection")) if known(row)}
+    built: dict[int, list[float]] = {}
+    for row, took in zip(column(contexts, "connection"), column(contexts, "duration_ms"), strict=True):
+        if known(number(row)):
+            built.setdefault(int(row), []).append(number(took))
+    return tuple(
+        replace(link, contexts=float(len(built.get(link.row, ()))), context_ms=sum(built.get(link.row, ())))
+        if link.row in seen
+        else link
+        for link in links
+    )
+
+
+_DERIVED = {"row", "turns", "calls", "app", "exact", "setup_ms", "contexts", "context_ms"}
 _TEXT = {"id", "comm", "role", "family", "local_ip", "remote_ip", "remote_name", "outcome", "error", "closed_by"} | {
     "close"
 }

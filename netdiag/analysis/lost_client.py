@@ -115,11 +115,13 @@ def client_per_call(group: Group, rest: Sequence[Link]) -> Claim | None:
     pauses = [pause for link in lost if known(pause := _context_ms(link))]
     fresh = len(pauses) >= 0.8 * len(lost) and median(pauses) >= _CONTEXT_MS
     note = f"closed by the program within {max(link.idle_before_close_ms for link in lost):.1f} ms of the answer"
-    if fresh:
+    if anew := _built_anew(lost):
+        note += f", a new TLS context for each ({median(anew):.1f} ms)"
+    elif fresh:
         note += f", {median(pauses):.0f} ms of the program's own work before each handshake"
     if undecided:
         note += "; an answer that asks for the close would look the same"
-    confidence = (0.7 if undecided else 0.9) + (0.05 if fresh else 0.0)
+    confidence = (0.7 if undecided else 0.9) + (0.05 if fresh or anew else 0.0)
     return Claim(
         code="reuse.client-per-call",
         lost=tuple(lost),
@@ -127,6 +129,12 @@ def client_per_call(group: Group, rest: Sequence[Link]) -> Claim | None:
         cause="unknown" if undecided else None,
         note=note,
     )
+
+
+def _built_anew(lost: Sequence[Link]) -> list[float]:
+    """Return the times that building TLS contexts took, when the library was seen to do so for most connections."""
+    times = [link.context_ms for link in lost if link.contexts >= 1]
+    return times if len(times) >= 0.8 * len(lost) else []
 
 
 def _context_ms(link: Link) -> float:

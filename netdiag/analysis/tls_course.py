@@ -9,6 +9,7 @@ from statistics import median
 from netdiag.analysis.build import Seen, finding, milliseconds
 from netdiag.analysis.case import Case
 from netdiag.analysis.links import NAN, Link, column, known
+from netdiag.analysis.tls_contexts import built_anew
 from netdiag.analysis.tls_shakes import INITIAL_WINDOW, Server, Shake, saw, segment, servers
 from netdiag.findings import Finding, Severity
 
@@ -237,7 +238,9 @@ def _at_exit(case: Case, shake: Shake) -> bool:
 
 
 def _contexts(server: Server) -> Seen | None:
-    """The program works for long between connecting and its ClientHello, each time anew."""
+    """The program works for long between connecting and its ClientHello, each time anew: in the library, if seen."""
+    if any(known(shake.link.contexts) for shake in server.completed()):
+        return built_anew(server)
     pauses = [(shake, _pause_ms(shake.started_ns, shake.link)) for shake in server.completed()]
     built = [(shake, pause) for shake, pause in pauses if _CONTEXT_MS <= pause <= _CONTEXT_LIMIT_MS]
     if len(built) < _HABIT or len(built) < 0.8 * len(pauses):

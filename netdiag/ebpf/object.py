@@ -158,7 +158,7 @@ class BpfObject:
                 libbpf().bpf_map__reuse_fd(handle, known.fd)
 
     def attach(self, cgroup_fd: int | None) -> dict[str, NetdiagError]:
-        """Attach every loaded program but iterators and those for functions of programs; return the errors of the others."""
+        """Attach all programs but iterators and those for functions of programs; return the errors of those that failed."""
         failed = {}
         for program in self._each("program"):
             if not libbpf().bpf_program__autoload(program):

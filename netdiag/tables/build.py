@@ -19,7 +19,7 @@ from netdiag.tables.exchanges import exchanges, speaks_http2
 from netdiag.tables.flights import Flights
 from netdiag.tables.handshakes import handshakes
 from netdiag.tables.hellos import Said, hellos
-from netdiag.tables.library import bind, contexts, join, tls_calls
+from netdiag.tables.library import bind, built_for, contexts, join, tls_calls
 from netdiag.tables.model import Loss, Tables
 from netdiag.tables.processes import processes
 from netdiag.tables.records import Wire, records, wire
@@ -104,6 +104,7 @@ def _encrypted(
     made = bind(tables.get("tls_calls", empty("tls_calls")), shakes, watched=seen.watched)
     handshake = tables["handshakes"] = join(shakes, made)
     tables["tls_calls"] = made
+    tables["contexts"] = built_for(tables.get("contexts", empty("contexts")), made)
     name = np.full(len(ends), None, object)
     name[handshake["connection"].to_numpy()] = handshake["id"].to_numpy()
     ends["handshake"] = pd.Series(name, dtype=object)

@@ -20,7 +20,7 @@ from netdiag.tables.columns import Columns, Ints, Objects
 from netdiag.tables.connections import Sockets
 from netdiag.tables.schema import frame, objects
 
-__all__ = ["bind", "contexts", "join", "tls_calls", "tls_libraries"]
+__all__ = ["bind", "built_for", "contexts", "join", "tls_calls", "tls_libraries"]
 
 _LIBRARIES = {TlsLibrary.OPENSSL: "openssl", TlsLibrary.BORINGSSL: "boringssl", TlsLibrary.GNUTLS: "gnutls"}
 _KINDS = {TlsCallKind.CONTEXT: "context", TlsCallKind.TRUST: "ca-bundle"}
@@ -69,6 +69,24 @@ def contexts(events: Columns) -> pd.DataFrame:
         "library": _names(events, "library", _LIBRARIES),
     }
     return frame("contexts", len(events), columns)
+
+
+def built_for(made: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
+    """Return the contexts with the connection that each was made for: the next one that its thread makes a handshake on.
+
+    NaN where there is none, or where it is not known which one it is.
+    """
+    if not len(made):
+        return made
+    left = made[["pid", "tid", "at_ns"]].rename(columns={"at_ns": "started_ns"})
+    right = calls[["pid", "tid", "started_ns", "connection"]].dropna(subset=["pid", "tid"])
+    known = left.dropna(subset=["pid", "tid"])
+    next_one = pd.merge_asof(known, right, on="started_ns", by=["pid", "tid"], direction="forward")
+    result = made.copy()
+    column = np.full(len(made), np.nan)
+    column[left["pid"].notna().to_numpy() & left["tid"].notna().to_numpy()] = next_one["connection"].to_numpy()
+    result["connection"] = column
+    return result
 
 
 def _who(events: Columns) -> dict[str, Any]:

@@ -76,7 +76,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         _typed(bool="ok", object="library binding"),
     ),
     "contexts": _ordered(
-        "pid tid at_ns duration_ms cpu_ms kind ok library", _typed(bool="ok", object="kind library")
+        "connection pid tid at_ns duration_ms cpu_ms kind ok library", _typed(bool="ok", object="kind library")
     ),
     "processes": _ordered(
         "pid ppid exe comm argv container pod cgroup started_ns ended_ns exit_code libraries",

@@ -214,7 +214,7 @@ def test_waiting_and_work_are_told_apart(trace, program, keep, tmp_path, blockin
 
 
 def test_each_of_many_handshakes_at_once_gets_its_own_connection(trace, program, keep, tmp_path):
-    server = keep(Server(tmp_path, think=lambda _: 0.02 * (7 * number % 25)))
+    server = keep(Server(tmp_path, think=lambda number: 0.02 * (7 * number % 25)))
     source = (
         "import asyncio, json, ssl, sys, time\n"
         "context = ssl.create_default_context(cafile=sys.argv[2])\n"
