@@ -13,7 +13,7 @@ CODE = "tls.context-per-client"
 
 def traced(builds, *, calls=True, pause=0.2):
     """Return tables of one connection for each list of builds, in ms; `pause` from connect to ClientHello."""
-    rows, shakes, made, built = [], [], [], [], []
+    rows, shakes, made, built = [], [], [], []
     for number, times in enumerate(builds):
         at = number * 1000.0
         rows.append(
