@@ -21,12 +21,12 @@ __all__ = ["RARE", "WIRE_ERRORS"]
 WIRE_ERRORS: tuple[type[BaseException], ...] = (OSError, http.client.HTTPException)
 
 
-def dial(plan: Plan, url: str) -> socket.socket:
-    """Open a connection, with TLS where the URL asks for it."""
+def dial(plan: Plan, url: str, context: ssl.SSLContext | None = None) -> socket.socket:
+    """Open a connection, with TLS where the URL asks for it, in a context of its own if none is given."""
     parts = urlsplit(url)
     sock = socket.create_connection((parts.hostname, parts.port), timeout=plan.timeout_s)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return unverified().wrap_socket(sock) if parts.scheme == "https" else sock
+    return (context or unverified()).wrap_socket(sock) if parts.scheme == "https" else sock
 
 
 def message(plan: Plan, url: str) -> tuple[bytes, bytes]:
@@ -48,10 +48,11 @@ def talk(plan: Plan, sock: socket.socket, url: str) -> bytes:
 def cold_burst(plan: Plan) -> None:
     """`burst` connections opened in the same moment, then kept; so in every of `calls` rounds."""
     sockets: dict[int, socket.socket] = {}
+    context = unverified()
 
     def work(number: int) -> None:
         if number not in sockets:
-            sockets[number] = dial(plan, plan.url(0))
+            sockets[number] = dial(plan, plan.url(0), context)
         talk(plan, sockets[number], plan.url(0))
 
     def round_of_calls(turn: int) -> None:
