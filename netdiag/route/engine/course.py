@@ -8,10 +8,12 @@ trip that the target answers, and how long to wait for the rest. No more hops ar
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from netdiag.route.engine import neighbours
 from netdiag.route.engine.channel import Arrival, Channel, Shot
+from netdiag.route.engine.neighbours import Neighbour
 from netdiag.route.model import Ended, Kind, Probe, Protocol, Reply, Trace
 from netdiag.route.prober import TraceRequest
 from netdiag.route.replies import from_target, return_hops
@@ -26,8 +28,11 @@ JUMP = 16
 """Hops asked at once when the target answers and the hops before it are not all known."""
 SPARE = 3
 """Hops beyond the estimate from the answer's own TTL: the way back may be shorter."""
+GRACE_NS = 5_000_000
+"""After the far probe's answer: those of the target to other probes may be right behind it."""
 LEAST_WAIT_NS = 30_000_000
-WARM_UP_NS = 30_000_000
+NEIGHBOUR_NS = 1_000_000_000
+"""Longest wait for a neighbour's link address."""
 ROUND_NS = 1_000_000_000
 """Bursts are this far apart, so that routers that allow themselves one answer a second can give it."""
 _REFUSALS = (Kind.UNREACHABLE, Kind.PORT_UNREACHABLE, Kind.TOO_BIG)
@@ -41,6 +46,8 @@ class _Burst:
     """Number of its first probe."""
     horizon: int
     last_sent_ns: int
+    known: bool
+    """Whether an earlier burst found how far the target is."""
     target_at_ns: int | None = None
     target_rtt_ns: int = 0
     resolved_at_ns: int | None = None
@@ -53,7 +60,15 @@ class _Burst:
 class Course:
     """The probes of one trace, and the burst under way."""
 
-    def __init__(self, channel: Channel, request: TraceRequest, *, base_ns: int, source: random.Random) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        request: TraceRequest,
+        *,
+        base_ns: int,
+        source: random.Random,
+        unresolved: Callable[[], frozenset[Neighbour]] = neighbours.unresolved,
+    ) -> None:
         self.channel = channel
         self.request = request
         self.probes: list[Probe] = []
@@ -66,6 +81,9 @@ class Course:
         self._max_ttl = min(request.max_ttl, FAR_TTL - 1)
         self._base_ns = base_ns
         self._source = source
+        self._unresolved = unresolved
+        self._far: int | None = None
+        """Number of a far probe that left already for the next burst."""
         self._started_ns = channel.now_ns()
         self._sent: set[int] = set()
         self._attempts: dict[tuple[int, int, int], int] = {}
@@ -81,11 +99,17 @@ class Course:
         return self._started_ns + int(self.request.budget_s * 1e9) - self.channel.now_ns()
 
     def warm_up(self) -> None:
-        """Send one probe that does not count to the first hop, so that the neighbour's address is known."""
-        self._send([(0, 1)], warm_up=True)
-        end = self.channel.now_ns() + WARM_UP_NS
-        while self.probes and self.probes[0].reply is None and (left := end - self.channel.now_ns()) > 0:
-            self._take(self.channel.receive(left / 1e9))
+        """Send the first far probe; where it waits for a neighbour's link address, wait too: then it does not count."""
+        before = self._unresolved()
+        self._send([(0, FAR_TTL)])
+        self._far = 0
+        asked = self._unresolved() - before
+        end = self.channel.now_ns() + NEIGHBOUR_NS
+        while asked and asked & self._unresolved() and self.channel.now_ns() < end:
+            self._take(self.channel.receive(0.001))
+        if asked:
+            self.probes[0] = replace(self.probes[0], warm_up=True)
+            self._far = None
 
     def burst(self, flows: Iterable[int]) -> None:
         """Ask every hop once per flow and wait as long as answers can be expected."""
@@ -155,19 +179,21 @@ class Course:
         return Ended.REFUSED if self.refused else Ended.SILENT
 
     def _begin(self, flows: Sequence[int]) -> _Burst:
-        first = len(self.probes)
+        first = len(self.probes) if self._far is None else self._far
+        known = self.reach is not None
         horizon = min(self._max_ttl, self.reach or FIRST_TTLS)
         shots = [(flow, ttl) for flow in flows for ttl in range(1, horizon + 1)]
         self._source.shuffle(shots)
-        self._send([(flows[0], FAR_TTL), *shots])
-        return _Burst(first=first, horizon=horizon, last_sent_ns=self.channel.now_ns())
+        self._send(shots if self._far is not None else [(flows[0], FAR_TTL), *shots])
+        self._far = None
+        return _Burst(first=first, horizon=horizon, last_sent_ns=self.channel.now_ns(), known=known)
 
-    def _send(self, pairs: Sequence[tuple[int, int]], *, warm_up: bool = False) -> None:
+    def _send(self, pairs: Sequence[tuple[int, int]]) -> None:
         shots = []
         for flow, ttl in pairs:
             key = (flow, ttl, self.rounds)
             attempt = self._attempts.get(key, 0)
-            self._attempts[key] = attempt if warm_up else attempt + 1
+            self._attempts[key] = attempt + 1
             shots.append(Shot(number=len(self.probes), flow=flow, ttl=ttl))
             self.probes.append(
                 Probe(
@@ -176,7 +202,6 @@ class Course:
                     round=self.rounds,
                     attempt=attempt,
                     sent_ns=0,
-                    warm_up=warm_up,
                     far=ttl == FAR_TTL,
                 )
             )
@@ -233,12 +258,12 @@ class Course:
             for probe in self.probes[burst.first :]
             if probe.reply is not None and probe.reply.kind is Kind.TTL_EXCEEDED and probe.ttl <= burst.horizon
         ]
-        want = max(answered, default=0) + AHEAD
-        if burst.target_at_ns is not None:
-            target = FIRST_TTLS + JUMP if burst.estimate is None else burst.estimate + 1 + SPARE
-            want = max(want, target) if burst.estimate is None else target
-            waited = self.channel.now_ns() - burst.last_sent_ns
-            if burst.horizon >= want and waited > burst.target_rtt_ns + LEAST_WAIT_NS:
+        want = 0 if burst.known else max(answered, default=0) + AHEAD
+        now = self.channel.now_ns()
+        if burst.target_at_ns is not None and now >= burst.target_at_ns + GRACE_NS:
+            likely = FIRST_TTLS + JUMP if burst.estimate is None else burst.estimate + 1 + SPARE
+            want = likely if burst.estimate is not None else max(want, likely)
+            if burst.horizon >= want and now - burst.last_sent_ns > burst.target_rtt_ns + LEAST_WAIT_NS:
                 want = burst.horizon + JUMP
         return min(self._max_ttl, max(want, burst.horizon))
 
@@ -249,6 +274,8 @@ class Course:
         if burst.target_at_ns is None:
             return min(limit, burst.refused_ns or limit)
         if burst.resolved_at_ns is None:
+            if now < burst.target_at_ns + GRACE_NS:
+                return min(limit, burst.target_at_ns + GRACE_NS)
             spare = LEAST_WAIT_NS if burst.horizon >= self._max_ttl else 2 * LEAST_WAIT_NS
             return min(limit, burst.last_sent_ns + burst.target_rtt_ns + spare)
         return min(limit, max((self._patience(burst, sent) for sent in self._missing(burst)), default=now))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from netdiag.route.engine.course import FIRST_TTLS, Course
-from netdiag.route.engine.mda import next_hops, wanting
+from netdiag.route.engine.mda import Wanted, routers, wanting
 from netdiag.route.model import Kind
 from netdiag.route.prober import TraceRequest
 
@@ -33,8 +33,8 @@ def run(course: Course, request: TraceRequest) -> tuple[str, ...]:
 
 
 def _one_by_one(course: Course) -> None:
-    """Ask the hops that seem silent again, each by a flow of its own: what old routers quote names no more than that."""
-    answered = {probe.ttl for probe in course.probes if probe.reply is not None}
+    """Ask the hops that seem silent again, each by a flow of its own: old routers quote no more than the flow."""
+    answered = {probe.ttl for probe in course.probes if probe.reply is not None and not probe.far}
     last = course.reach or max(answered, default=0) or FIRST_TTLS
     silent = [ttl for ttl in range(1, last) if ttl not in answered]
     first = 1 + max(probe.flow for probe in course.probes)
@@ -47,19 +47,23 @@ def _explore(course: Course, request: TraceRequest) -> tuple[str, ...]:
     first = 1 + max(probe.flow for probe in course.probes)
     course.volley([(flow, ttl) for flow in range(first, first + FIRST_FLOWS - 1) for ttl in ttls])
     packets = _per_packet(course)
-    flows = 1 + max(probe.flow for probe in course.probes)
-    while more := wanting(next_hops(course.probes), confidence=request.confidence, skip=packets):
-        since = course.channel.now_ns()
-        if not course.pause(since):
-            return (f"the time ended the search for more ways at {len(more)} of {last} hops",)
-        count = min(MOST_AT_ONCE, max(more.values()))
-        wanted = {ttl for hop, lack in more.items() if lack for ttl in (hop - 1, hop) if ttl >= 1}
+    while more := wanting(routers(course.probes), confidence=request.confidence, skip=packets):
+        if not course.pause(course.channel.now_ns()):
+            return ("the time ended the search for more ways",)
         asked = len(course.probes)
-        course.volley([(flow, ttl) for flow in range(flows, flows + count) for ttl in sorted(wanted)])
-        flows += count
+        course.volley([*more.pairs, *_new_flows(more, asked=1 + max(probe.flow for probe in course.probes))])
         if not any(probe.reply is not None for probe in course.probes[asked:]):
             return ("routers stopped answering before the search for more ways was complete",)
     return ()
+
+
+def _new_flows(more: Wanted, *, asked: int) -> list[tuple[int, int]]:
+    """Return the pairs of new flows, numbered from `asked`: each is asked where it is wanted and one hop before."""
+    return [
+        (asked + number, ttl)
+        for number in range(min(MOST_AT_ONCE, max(more.new.values(), default=0)))
+        for ttl in sorted({ttl for hop, lack in more.new.items() if lack > number for ttl in (hop - 1, hop) if ttl})
+    ]
 
 
 def _per_packet(course: Course) -> set[int]:
