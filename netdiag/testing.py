@@ -51,6 +51,8 @@ _STREAMS = {
     "process": (3, "process_event"),
     "tls_record": (4, "tls_record_event"),
 }
+_WHERE_USED = {"tls_call": (6, "tls_call_event")}
+"""Streams of probes that a trace may leave out: a built recording knows of one when it has records of it."""
 _SIZES = {"__u8": 1, "__u16": 2, "__u32": 4, "__u64": 8, "__s32": 4, "char": 1}
 _TYPEDEF = re.compile(r"typedef (\w+) (nd_\w+);")
 _MEMBER = re.compile(r"(\w+) (\w+)(?:\[(\d+)\])?;")
@@ -92,7 +94,7 @@ def _kind(type_: str, types: Mapping[str, str], count: str) -> FieldKind:
 
 def layout(stream: str) -> StreamLayout:
     """Return the layout of a stream, `tcp`, `tcp_io`, `process` or `tls_record`, as a recording tells it."""
-    number, name = _STREAMS[stream]
+    number, name = {**_STREAMS, **_WHERE_USED}[stream]
     return struct_layout(name).in_ring(stream=number, name=stream)
 
 
@@ -192,7 +194,8 @@ class RecordingBuilder:
         """Return the recording; `end` None leaves out the last block, as a crash would."""
         with tempfile.TemporaryFile() as file:
             writer = RecordingWriter(file.fileno(), self._header)
-            for stream in _STREAMS:
+            used = {name for what, name, _ in self._blocks if what == "record"}
+            for stream in (*_STREAMS, *(name for name in _WHERE_USED if name in used)):
                 writer.layout(layout(stream).stream, layout(stream))
             for what, name, members in self._blocks:
                 if what == "fact":
