@@ -10,11 +10,11 @@ import pytest
 from netdiag import assets
 from netdiag.ebpf import _libbpf
 from netdiag.ebpf import object as module
-from netdiag.ebpf._libbpf import failure, libbpf
+from netdiag.ebpf._libbpf import libbpf
 from netdiag.ebpf.object import BpfObject, Map
-from netdiag.errors import NetdiagError, NotPermitted, Unsupported
+from netdiag.errors import NetdiagError, Unsupported
 
-EPERM, ESRCH, EINVAL, ENOMEM = 1, 3, 22, 12
+ESRCH = 3
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -135,50 +135,3 @@ def test_the_same_program_is_not_left_out_twice(loading):
 def test_an_entry_of_a_map_that_cannot_be_set_is_an_error():
     with pytest.raises(NetdiagError, match="targets"):
         Map("targets", -1, 1).update(b"1234", b"1")
-
-
-# --- the words of errors ------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def log(monkeypatch):
-    """Return what libbpf said, to fill; with no lockdown in the way."""
-    _libbpf.clear_log()
-    monkeypatch.setattr(_libbpf, "_lockdown", lambda: None)
-    yield _libbpf._log
-    _libbpf.clear_log()
-
-
-@pytest.mark.usefixtures("log")
-def test_a_missing_right_names_the_capabilities():
-    error = failure("loading", -EPERM)
-    assert isinstance(error, NotPermitted)
-    assert "CAP_BPF" in str(error.hint)
-
-
-@pytest.mark.usefixtures("log")
-def test_lockdown_is_named_where_it_is_the_cause(monkeypatch):
-    monkeypatch.setattr(_libbpf, "_lockdown", lambda: "confidentiality")
-    error = failure("loading", -EPERM)
-    assert "lockdown" in error.message
-    assert "integrity" in str(error.hint)
-
-
-@pytest.mark.usefixtures("log")
-def test_a_lack_of_memory_names_the_limit():
-    assert "ulimit -l" in str(failure("loading", -ENOMEM).hint)
-
-
-def test_the_verifier_is_quoted_by_its_last_lines(log):
-    log.extend(["libbpf: prog 'x': BPF program load failed: Permission denied", "-- BEGIN PROG LOAD LOG --"])
-    log.extend(f"{number}: (85) call bpf_helper" for number in range(40))
-    log.extend(["R1 type=scalar expected=fp", "processed 40 insns", "-- END PROG LOAD LOG --"])
-    error = failure("loading", -EPERM)
-    assert isinstance(error, Unsupported)
-    assert error.message.splitlines()[-1] == "R1 type=scalar expected=fp"
-    assert len(error.message.splitlines()) == 13
-
-
-def test_other_failures_carry_the_last_useful_word_of_libbpf(log):
-    log.extend(["libbpf: prog 'hook': failed to find kernel BTF type", "libbpf: failed to load object 'tcp'"])
-    assert "failed to find kernel BTF type" in failure("loading", -EINVAL).message
