@@ -24,6 +24,9 @@ _MIN_HELLO = 100
 _MAX_READS = 2
 """Some libraries read the header of a record apart."""
 
+_SAME_PACKET_NS = 2e6
+"""The longest that a packet takes from the filter to TCP's queue on a busy machine."""
+
 Bools = NDArray[np.bool_]
 
 
@@ -120,7 +123,9 @@ def _settle_idle(result: pd.DataFrame, sent: _Calls, read: _Calls) -> None:
     closing = result["closing_ns"].to_numpy()
     last_sent, last_received = result["last_sent_ns"].to_numpy(), result["last_received_ns"].to_numpy()
     sent_at = np.where(last_sent <= closing, last_sent, sent.last_until(closing))
-    received_at = np.where(last_received <= closing, last_received, read.last_until(closing))
+    # The packet passes the socket's filter, where an alert is seen, before TCP queues the data in it.
+    with_it = last_received <= closing + _SAME_PACKET_NS
+    received_at = np.where(with_it, np.minimum(last_received, closing), read.last_until(closing))
     data = np.fmax(sent_at, received_at)
     moved = (result["bytes_sent"].to_numpy() > 0) | (result["bytes_received"].to_numpy() > 0)
     active = np.where(moved, data, result["established_ns"].to_numpy())

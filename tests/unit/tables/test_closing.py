@@ -155,3 +155,9 @@ def test_the_end_of_an_encrypted_answer_is_no_alert():
     made = build(builder.recording())
     assert made.connections["closed_by"].tolist() == ["local"]
     assert not made.bursts["close_notify"].any()
+
+
+def test_an_answer_in_the_packet_that_closes_leaves_no_idle_time():
+    """The kernel notes the close when the packet passes, the data some microseconds later, when TCP queues it."""
+    _, (by, at, idle) = closed([*HELLO, ("receive", 50.04, 900)], "remote", 50)
+    assert (by, at, idle) == ("remote", 50, 0.0)
