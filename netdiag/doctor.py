@@ -30,6 +30,8 @@ LOCKDOWN = Path("/sys/kernel/security/lockdown")
 UNCHARGED_KERNEL = (5, 11)
 """Since this one, kernel programs are charged to the memory cgroup and no longer to `ulimit -l`."""
 
+_INDISPENSABLE = "tcp"
+"""The probe without which there is nothing to trace."""
 _SHOWN_MISMATCHES = 6
 _ONCE_MORE = "sudo $(command -v netdiag) doctor"
 """sudo has a search path of its own."""
@@ -66,14 +68,16 @@ def examine() -> list[Check]:
 
 
 def _kernel() -> Check:
-    """Compare the release with the oldest that all default probes accept."""
+    """Compare the release with the oldest that each default probe accepts."""
     release = os.uname().release
-    needed = max((_version(probe.kernel) for probe in manifest.probes() if probe.default), default=(0,))
-    wanted = ".".join(map(str, needed))
-    if _version(release) < needed:
-        remedy = f"run a kernel of version {wanted} or newer"
-        return Check(name="kernel", state=State.MISSING, detail=f"{release} is too old", remedy=remedy)
-    return Check(name="kernel", state=State.OK, detail=f"{release}; {wanted} or newer is needed")
+    probes = [probe for probe in manifest.probes() if probe.default]
+    refused = {probe.name: probe.kernel for probe in probes if _version(release) < _version(probe.kernel)}
+    if not refused:
+        return Check(name="kernel", state=State.OK, detail=f"{release} is new enough for all probes")
+    newest = max(refused.values(), key=_version)
+    detail = f"{release} is too old for {', '.join(sorted(refused))}"
+    state = State.MISSING if _INDISPENSABLE in refused else State.DEGRADED
+    return Check(name="kernel", state=state, detail=detail, remedy=f"run a kernel of version {newest} or newer")
 
 
 def _version(text: str) -> tuple[int, ...]:
@@ -186,12 +190,12 @@ def _proof(how: Elevation | None) -> Iterator[Check]:
 
 
 def _probe(said: Mapping[str, Any]) -> Check:
-    """Return what the recorder said of one probe; without the default one for TCP there is nothing to trace."""
+    """Return what the recorder said of one probe."""
     name, state = str(said["name"]), said["state"]
     if state == "attached":
         titles = {probe.name: probe.title for probe in manifest.probes()}
         return Check(name=f"probe {name}", state=State.OK, detail=titles.get(name, "attached"))
-    worst = State.MISSING if name == "tcp" and state == "unavailable" else State.DEGRADED
+    worst = State.MISSING if name == _INDISPENSABLE and state == "unavailable" else State.DEGRADED
     detail = f"{state}: {said.get('reason') or 'the reason is not known'}"
     return Check(name=f"probe {name}", state=worst, detail=detail, remedy=said.get("remedy"))
 

@@ -42,19 +42,33 @@ def way(monkeypatch):
     return by
 
 
-@pytest.mark.parametrize("release", ["6.18.44-cloud", "5.12.0", "5.15.0-91-generic"])
-def test_a_kernel_that_is_new_enough(monkeypatch, release):
+@pytest.mark.parametrize(
+    ("release", "state"),
+    [
+        ("6.18.44-cloud", State.OK),
+        ("6.6.0", State.OK),
+        ("6.5.13-arch1", State.DEGRADED),
+        ("5.12.0", State.DEGRADED),
+        ("5.4.0", State.MISSING),
+        ("4.18.0-553.el8", State.MISSING),
+        ("nonsense", State.MISSING),
+    ],
+)
+def test_the_kernel_is_compared_with_what_each_default_probe_needs(monkeypatch, release, state):
     kernel(monkeypatch, release)
-    assert doctor._kernel().state is State.OK
-
-
-@pytest.mark.parametrize("release", ["4.18.0-553.el8", "5.4.0", "nonsense"])
-def test_a_kernel_that_is_too_old(monkeypatch, release):
-    kernel(monkeypatch, release)
+    needs = (("tcp", "5.12", True), ("late", "6.6", True), ("optional", "9.0", False))
+    probes = [SimpleNamespace(name=name, kernel=oldest, default=default) for name, oldest, default in needs]
+    monkeypatch.setattr("netdiag.manifest.probes", lambda: probes)
     check = doctor._kernel()
-    assert check.state is State.MISSING
+    assert check.state is state
     assert release in check.detail
-    assert "newer" in str(check.remedy)
+    assert ("late" in check.detail) is (state is not State.OK)
+    assert ("6.6" in str(check.remedy)) is (state is not State.OK)
+
+
+def test_the_kernel_that_runs_here_is_told(monkeypatch):
+    kernel(monkeypatch, "999.0")
+    assert doctor._kernel().state is State.OK
 
 
 def test_programs_that_were_not_built(monkeypatch):
