@@ -145,6 +145,13 @@ static __always_inline void handle_end(struct sock *sk, struct nd_sock *s, int o
 	s->done = 1;
 }
 
+/* An accepted connection without a byte belongs to who closes it: our FIN leaves in process context. */
+static __always_inline void take_closer(struct nd_sock *s)
+{
+	if (s->role == ND_ROLE_SERVER && !s->first_io_tgid)
+		nd_take_owner(s);
+}
+
 static __always_inline void handle_state(struct sock *sk, int oldstate, int newstate)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -168,8 +175,7 @@ static __always_inline void handle_state(struct sock *sk, int oldstate, int news
 		handle_established(sk, s, now);
 		break;
 	case TCP_FIN_WAIT1:
-		if (s->role == ND_ROLE_SERVER && !s->first_io_tgid)
-			nd_take_owner(s);
+		take_closer(s);
 		note_close(s, now, ND_SIDE_LOCAL, ND_CLOSE_FIN);
 		/* no descriptor leads to it any more, so no later look would find it */
 		nd_write_tcp(sk, s, ND_TCP_SNAPSHOT, newstate, now);
@@ -177,6 +183,9 @@ static __always_inline void handle_state(struct sock *sk, int oldstate, int news
 	case TCP_CLOSE_WAIT:
 		note_arrival(sk, s, now); /* the last data, when the FIN came with it */
 		note_close(s, now, ND_SIDE_REMOTE, ND_CLOSE_FIN);
+		break;
+	case TCP_LAST_ACK:
+		take_closer(s);
 		break;
 	case TCP_CLOSE:
 		handle_end(sk, s, oldstate, now);
