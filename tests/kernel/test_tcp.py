@@ -12,6 +12,7 @@ import socket
 import struct
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -386,3 +387,53 @@ def test_a_socket_that_a_child_inherited(trace, keep):
     tracing.stop()
     row = tracing.row(number)
     assert (row["pid"], row["io_pid"], row["bytes_sent"]) == (os.getpid(), child, 14)
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_worker_that_only_sees_the_end_owns_its_connection(reads, trace, keep):
+    """The client connects and leaves without a word; no call of the worker moves a byte."""
+    tracing = trace()
+    listener = keep(serve())
+
+    def work():
+        with listener.accept()[0] as sock:
+            assert not reads or sock.recv(100) == b""
+            time.sleep(0 if reads else 0.1)
+
+    worker = in_child(work)
+    socket.create_connection(listener.getsockname()).close()
+    ended_well([worker])
+    ends = tracing.stop().connections
+    assert ends[ends["role"] == "server"]["pid"].tolist() == [worker]
+    assert ends[ends["role"] == "server"]["closed_by"].tolist() == ["remote"]
+
+
+def test_a_socket_that_connects_to_itself(trace, keep):
+    tracing = trace()
+    sock = keep(socket.socket())
+    sock.bind(("127.0.0.1", 0))
+    sock.connect(sock.getsockname())
+    sock.sendall(b"hello")
+    drain(sock, 5)
+    number = cookie(sock)
+    ends = tracing.stop().connections
+    row = tracing.row(number)
+    assert len(ends) == 1
+    assert (row["role"], row["outcome"], row["local_port"]) == ("client", "established", row["remote_port"])
+    assert (row["bytes_sent"], row["bytes_received"], row["pid"]) == (5, 5, os.getpid())
+
+
+def test_data_in_the_syn(trace, keep):
+    """TCP Fast Open: the request travels with the SYN."""
+    if int(Path("/proc/sys/net/ipv4/tcp_fastopen").read_text()) & 1 == 0:
+        pytest.skip("needs TCP Fast Open for clients (net.ipv4.tcp_fastopen)")
+    tracing = trace()
+    listener = keep(serve())
+    client = keep(socket.socket())
+    client.sendto(b"hello", socket.MSG_FASTOPEN, listener.getsockname())
+    server = keep(listener.accept()[0])
+    drain(server, 5)
+    number = cookie(client)
+    tracing.stop()
+    row = tracing.row(number)
+    assert (row["outcome"], row["role"], row["pid"], row["bytes_sent"]) == ("established", "client", os.getpid(), 5)
