@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from netdiag.analysis.late import with_late
 from netdiag.analysis.links import NAN, Link, column, known, links_of, number, text, with_contexts
 
 if TYPE_CHECKING:
@@ -91,9 +92,8 @@ class Case:
 
 def prepare(tables: Tables, options: Options) -> Case:
     """Return the case for a recording's tables."""
-    links = with_contexts(
-        links_of(tables.connections, tables.turns, tables.requests), tables.tls_calls, tables.contexts
-    )
+    found = links_of(tables.connections, tables.turns, tables.requests)
+    links = with_late(with_contexts(found, tables.tls_calls, tables.contexts), tables.records)
     processes = {process.pid: process for process in _processes(tables.processes)}
     groups = _groups([link for link in links if link.role == "client"], processes)
     return Case(

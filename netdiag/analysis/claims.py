@@ -75,10 +75,10 @@ def complete(link: Link) -> bool:
 
 
 def left_unread(link: Link) -> bool:
-    """Bytes of an answer lay unread at the end; a closing alert of TLS is none."""
+    """Bytes of an answer lay unread at the end, or came after it; a closing alert of TLS is none."""
     if link.closed_by == "remote" and link.encrypted is not False and link.unread in _ALERTS:
         return False
-    return bool(link.unread_close) or link.unread > 0
+    return bool(link.unread_close) or link.unread > 0 or link.late_bytes > 0
 
 
 def prompt_local(link: Link) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from netdiag.analysis.case import Group
 from netdiag.analysis.claims import PROMPT_MS, Claim, at_once, left_unread
-from netdiag.analysis.links import Link, Turn, known
+from netdiag.analysis.links import Link, Turn
 from netdiag.analysis.pricing import successors
 
 __all__ = ["body_left_open", "closed_unread"]
@@ -88,7 +88,7 @@ def _streamed(link: Link) -> bool:
 def _kind(link: Link) -> str:
     last = _last_read(link)
     if _streamed(link):
-        return _EARLY if link.unread <= _TAIL or not known(link.unread) else _CANCELLED
+        return _CANCELLED if max(link.unread, link.late_bytes) > _TAIL else _EARLY
     head_only = last.received_bytes <= _HEAD and not last.received_bursts >= 3
     return _BODY if head_only else _CANCELLED
 

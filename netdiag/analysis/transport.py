@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import median
 
@@ -14,6 +15,10 @@ from netdiag.findings import Finding, Severity
 __all__ = ["analyze"]
 
 _WINDOW_MS = 100.0
+_DELAY_MS = 5.0
+"""A shorter delay is no cost worth a word."""
+_TIMER_MS = 150.0
+"""The kernel's shortest retransmission timer is 200 ms; what is sent again sooner may be a mere probe."""
 _DELAYED_ACK = (30.0, 48.0)
 """Milliseconds that a segment waits for an acknowledgement which the other side delays by 40 ms; the first requests
 on a connection, which need none, may be slow for reasons of their own."""
@@ -66,14 +71,17 @@ def _resent(case: Case) -> dict[int, list[float]]:
 
 
 def _retransmits(group: Group, resent: dict[int, list[float]]) -> Seen | None:
+    usual = _usual_wait(group, resent)
     hit: dict[int, float] = {}
     segments = 0
     for link in group.links:
         for turn in link.turns:
-            inside = [at for at in resent.get(link.row, ()) if turn.began_ns <= at <= turn.first_byte_ns]
-            if inside:
-                # the last one is what got through: until then nothing moved
-                hit[link.row] = hit.get(link.row, 0.0) + (max(inside) - turn.sent_ns) / 1e6
+            inside = _inside(resent.get(link.row, ()), turn)
+            # the last one is what got through: until then nothing moved, unless the answer came as soon as others did
+            waited = (max(inside, default=turn.sent_ns) - turn.sent_ns) / 1e6
+            delay = min(waited, _wait(turn) - usual) if known(usual) else waited
+            if inside and delay >= max(0.5 * waited, _DELAY_MS) and (known(usual) or waited >= _TIMER_MS):
+                hit[link.row] = hit.get(link.row, 0.0) + delay
                 segments += len(inside)
     late = [link for link in group.links if hit.get(link.row, 0.0) > 0]
     if segments < 3:
@@ -90,6 +98,22 @@ def _retransmits(group: Group, resent: dict[int, list[float]]) -> Seen | None:
         host=group.host,
         process=group.process,
     )
+
+
+def _inside(resent: Sequence[float], turn: Turn) -> list[float]:
+    """Return the retransmissions between the first byte of a request and the first of its answer."""
+    return [at for at in resent if turn.began_ns <= at <= turn.first_byte_ns]
+
+
+def _usual_wait(group: Group, resent: dict[int, list[float]]) -> float:
+    """Return what calls without retransmissions waited for their answers, ms; NaN where there are none."""
+    waits = [
+        _wait(turn)
+        for link in group.links
+        for turn in link.calls
+        if turn.answered and not _inside(resent.get(link.row, ()), turn)
+    ]
+    return median(waits) if waits else math.nan
 
 
 def _zero_window(group: Group) -> Seen | None:

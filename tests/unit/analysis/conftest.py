@@ -29,6 +29,7 @@ class Stage:
         self.processes: list[dict[str, Any]] = []
         self.listeners: list[dict[str, Any]] = []
         self.requests: list[dict[str, Any]] = []
+        self.records: list[dict[str, Any]] = []
         self.losses: tuple[Loss, ...] = ()
         self.span_ms = 60_000.0
 
@@ -127,6 +128,7 @@ class Stage:
             "processes": self.processes,
             "listeners": self.listeners,
             "requests": self.requests,
+            "records": self.records,
         }
         frames: dict[str, Any] = {}
         for name, items in rows.items():

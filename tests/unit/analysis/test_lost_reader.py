@@ -47,6 +47,15 @@ def test_streams_of_another_library_that_were_read_to_the_end_are_no_such_thing(
     stage.only("reuse.client-per-call")
 
 
+def test_the_tail_that_came_after_the_close_was_left_too(stage):
+    streams(stage, 4, unread=0.0)
+    for row, connection in enumerate(stage.connections):
+        connection |= {"unread_close": False, "close": "fin"}
+        at = connection["closing_ns"] + 1e5
+        stage.records.append({"connection": row, "at_ns": at, "direction": "receive", "type": 23, "length": 22})
+    assert stage.only("reuse.stream-closed-early").confidence == 0.9
+
+
 def test_two_streams_are_no_habit(stage):
     streams(stage, 2)
     assert stage.codes() == []

@@ -45,6 +45,19 @@ def test_retransmits(stage):
     assert (finding.count, finding.cost_ms) == (4, pytest.approx(800.0))
 
 
+def test_probes_that_delayed_nothing_cost_nothing(stage):
+    row = stage.connection(0, [0] + [10] * 9, wait=40)
+    for turn in [turn for turn in stage.turns if turn["connection"] == row][1:6]:
+        stage.retransmits.append({"connection": row, "at_ns": turn["sent_ns"] + 7e6, "bytes": 400.0})
+    assert stage.codes() == []
+
+
+def test_retransmissions_cost_what_the_others_did_not_wait(stage):
+    lossy(stage, 4)
+    stage.connection(3000, [0, 10, 10], wait=300)
+    assert stage.only("tcp.retransmits").cost_ms == pytest.approx(400.0)
+
+
 def test_two_retransmissions_are_no_habit(stage):
     lossy(stage, 2)
     assert stage.codes() == []
