@@ -7,7 +7,8 @@ server's certificates do not fit into its first window.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 
 from netdiag.analysis.build import Seen, finding, milliseconds
 from netdiag.analysis.case import Case
@@ -119,9 +120,10 @@ def _cause(server: Server, offered: Sequence[Shake]) -> _Cause:
     """Return why sessions were refused, as far as the order and the times of all handshakes tell."""
     refused = [shake for shake in offered if shake.full]
     accepted = [shake for shake in offered if shake.resumed]
-    if all(_changed(server, shake) for shake in refused):
+    before = _before(server)
+    if all(_changed(before.get(shake.id), shake) for shake in refused):
         return "changed-parameters", None, 0.8
-    expired = _expired(server, refused, accepted)
+    expired = _expired(before, refused, accepted)
     if expired is not None:
         return "expired", expired, 0.75
     if not accepted:
@@ -136,15 +138,16 @@ def _cause(server: Server, offered: Sequence[Shake]) -> _Cause:
     return "some-nodes", None, 0.85 if len(refused) > 1 else 0.5
 
 
-def _before(server: Server, shake: Shake) -> Shake | None:
-    """Return the handshake whose session was most likely offered: the last one that was over before."""
-    earlier = [other for other in server.completed() if other.ended_ns <= shake.started_ns]
-    return earlier[-1] if earlier else None
+def _before(server: Server) -> dict[str, Shake]:
+    """Return for each handshake the one whose session was most likely offered: the last that was over before."""
+    over = sorted(server.completed(), key=lambda shake: shake.ended_ns)
+    ends = [shake.ended_ns for shake in over]
+    places = {shake.id: bisect_right(ends, shake.started_ns) for shake in over}
+    return {name: over[place - 1] for name, place in places.items() if place}
 
 
-def _changed(server: Server, shake: Shake) -> bool:
+def _changed(before: Shake | None, shake: Shake) -> bool:
     """The server agreed on another version, or on a cipher with another hash, which no session survives."""
-    before = _before(server, shake)
     if before is None or None in (before.version, shake.version):
         return False
     return before.version != shake.version or _hash(before) != _hash(shake)
@@ -154,10 +157,10 @@ def _hash(shake: Shake) -> str | None:
     return shake.cipher.rsplit("_", 1)[-1] if shake.cipher and shake.is_13 else None
 
 
-def _expired(server: Server, refused: Sequence[Shake], accepted: Sequence[Shake]) -> Learned | None:
+def _expired(before: Mapping[str, Shake], refused: Sequence[Shake], accepted: Sequence[Shake]) -> Learned | None:
     """Return a ticket's lifetime where all refusals, and only they, came after a long pause."""
     pauses, short = (
-        [(shake.started_ns - before.ended_ns) for shake in shakes if (before := _before(server, shake)) is not None]
+        [shake.started_ns - before[shake.id].ended_ns for shake in shakes if shake.id in before]
         for shakes in (refused, accepted)
     )
     if len(pauses) < len(refused) or len(pauses) < 2 or not short:
@@ -171,7 +174,10 @@ def _expired(server: Server, refused: Sequence[Shake], accepted: Sequence[Shake]
 def _shortage(server: Server) -> Seen | None:
     """A client that resumes, in bursts larger than the tickets it holds."""
     done = server.completed()
-    without = [shake for shake in done if shake.full and shake.offered == "none" and _in_burst(shake, done)]
+    given = min((shake.ended_ns for shake in done if shake.resumable), default=float("inf"))
+    offers = [shake.started_ns for shake in done if shake.offers]
+    late = [shake for shake in done if shake.full and shake.offered == "none" and shake.started_ns > given]
+    without = [shake for shake in late if _near(offers, shake.started_ns)]
     if len(without) < _HABIT:
         return None
     return saw(
@@ -185,12 +191,10 @@ def _shortage(server: Server) -> Seen | None:
     )
 
 
-def _in_burst(shake: Shake, done: Sequence[Shake]) -> bool:
-    """Others offered a session within the same moment, and tickets had been given before."""
-    together = any(
-        other.offers and other is not shake and abs(other.started_ns - shake.started_ns) <= _BURST_NS for other in done
-    )
-    return together and any(other.resumable and other.ended_ns < shake.started_ns for other in done)
+def _near(times: Sequence[float], at: float) -> bool:
+    """Tell whether one of the sorted instants lies in the same moment."""
+    place = bisect_left(times, at - _BURST_NS)
+    return place < len(times) and times[place] <= at + _BURST_NS
 
 
 def _early_refused(server: Server) -> Seen | None:

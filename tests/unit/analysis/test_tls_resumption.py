@@ -179,3 +179,8 @@ def test_where_something_else_makes_the_connections_it_is_a_remark():
     assert "reuse.server-close" in found
     assert found["tls.resumption-not-offered"].severity is Severity.INFO
     assert found["tls.old-version"].severity is Severity.INFO
+
+
+def test_many_handshakes_are_no_burden():
+    finding = tls(play([NEW, *[FULL, PSK] * 2500, *[NEW] * 2500], gap=300.0))["tls.resumption-refused"]
+    assert (finding.cause, finding.count) == ("some-nodes", 2500)
