@@ -46,6 +46,7 @@ static __always_inline void handle_listen(struct sock *sk, __u64 now)
 	__builtin_memset(s, 0, sizeof(*s));
 	s->opened = now;
 	nd_take_owner(s);
+	nd_meet_process(s->tgid);
 }
 
 /* A child has the listener's storage, owner included, until a process does I/O on it. */
@@ -148,8 +149,10 @@ static __always_inline void handle_end(struct sock *sk, struct nd_sock *s, int o
 /* An accepted connection without a byte belongs to who closes it: our FIN leaves in process context. */
 static __always_inline void take_closer(struct nd_sock *s)
 {
-	if (s->role == ND_ROLE_SERVER && !s->first_io_tgid)
-		nd_take_owner(s);
+	if (s->role != ND_ROLE_SERVER || s->first_io_tgid)
+		return;
+	nd_take_owner(s);
+	nd_meet_process(s->tgid);
 }
 
 static __always_inline void handle_state(struct sock *sk, int oldstate, int newstate)

@@ -187,3 +187,38 @@ def test_when_a_process_started(trace, keep):
     age_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started_s * 1e9
     now = tracing.since_start(time.monotonic_ns())
     assert now - row(tables, os.getpid())["started_ns"] == pytest.approx(age_ns, abs=30e6)
+
+
+def test_servers_are_described_like_clients_when_the_whole_machine_is_traced(trace, keep):
+    """One that starts to listen later, and its worker that is forked later still."""
+    tracing = trace(pids=[])
+    here, there = keep(*socket.socketpair())
+
+    def work(listener):
+        with listener.accept()[0] as sock:
+            sock.recv(10)
+            time.sleep(0.2)
+
+    def listen():
+        with serve() as listener:
+            there.sendall(str(listener.getsockname()[1]).encode())
+            worker = in_child(lambda: work(listener))
+            there.sendall(f" {worker}".encode())
+            ended_well([worker])
+
+    parent = in_child(listen)
+    told = b""
+    while b" " not in told[:-1]:
+        told += here.recv(100)
+    time.sleep(0.05)
+    port, worker = map(int, told.split())
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(b"hello")
+        ended_well([parent])
+    tables = tracing.stop()
+    ends = tables.connections[tables.connections["local_port"] == port]
+    assert ends["pid"].tolist() == [worker]
+    known = tables.processes.set_index("pid")
+    assert known.loc[worker, "exe"] == os.path.realpath(sys.executable)
+    assert known.loc[worker, "argv"] is not None
+    assert parent in known.index

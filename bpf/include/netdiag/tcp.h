@@ -58,8 +58,10 @@ static __always_inline void nd_note_io_owner(struct nd_sock *s, __u32 tgid, __u3
 		s->first_io_tgid = tgid;
 		s->first_io_tid = tid;
 		s->last_io_tid = tid;
-		if (s->role != ND_ROLE_CLIENT)
+		if (s->role != ND_ROLE_CLIENT) {
 			nd_take_owner(s);
+			nd_meet_process(s->tgid);
+		}
 		return;
 	}
 	if (tgid != s->first_io_tgid)
