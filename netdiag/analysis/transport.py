@@ -15,6 +15,8 @@ from netdiag.findings import Finding, Severity
 __all__ = ["analyze"]
 
 _WINDOW_MS = 100.0
+_LOST = 2
+"""A single segment sent again is chance."""
 _DELAY_MS = 5.0
 """A shorter delay is no cost worth a word."""
 _TIMER_MS = 150.0
@@ -84,7 +86,7 @@ def _retransmits(group: Group, resent: dict[int, list[float]]) -> Seen | None:
                 hit[link.row] = hit.get(link.row, 0.0) + delay
                 segments += len(inside)
     late = [link for link in group.links if hit.get(link.row, 0.0) > 0]
-    if segments < 3:
+    if segments < _LOST:
         return None
     return Seen(
         code="tcp.retransmits",
