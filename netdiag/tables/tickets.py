@@ -23,8 +23,11 @@ __all__ = ["tickets"]
 Bools = NDArray[np.bool_]
 
 _MAX_BYTES, _MAX_COUNT = 700, 4
+"""Without the client's certificate, which a ticket may hold."""
 _WITHIN_NS = 5_000_000
 """Tickets come together."""
+_DELAYED_NS = 60_000_000
+"""A server with Nagle's algorithm holds the second one until the first is acknowledged."""
 _AT_ONCE_NS = 2_000_000
 """What a server needs, beyond a round trip and a half, to answer a Finished with a ticket."""
 _SAME_ANSWER = 0.1
@@ -58,10 +61,17 @@ class _Leading:
         self._there = self.index >= 0
         self._time = np.where(self._there, f.time[self.index], np.nan)
         self._length = np.where(self._there, f.length[self.index], -1)
-        self._small = self._there & (self._length <= _MAX_BYTES)
+        self._small = self._there & (self._length <= (_MAX_BYTES + self._certified())[:, None])
         self._more = np.column_stack((self._there[:, 1:], np.zeros(f.rows, bool)))
         client = (connections["role"] == "client").to_numpy()
         self._rtt: Floats = np.where(client, np.nan_to_num(connections["min_rtt_ms"].to_numpy()), 0.0) * 1e6
+
+    def _certified(self) -> Ints:
+        """Return the bytes that the client sent between the server's flight and its Finished: its certificate."""
+        f = self._f
+        flight = f.first_of(f.app & ~f.client & (f.index > f.server_hello[f.row]))
+        more = f.app & f.client & (f.index > flight[f.row]) & (f.index < f.finished[f.row])
+        return np.bincount(f.row[more], weights=f.length[more], minlength=f.rows).astype(np.int64)
 
     def early(self) -> Bools:
         """Tell where the first one comes sooner than the answer to a request can."""
@@ -112,12 +122,14 @@ class _Leading:
         """Return which places are tickets where the first is one: those alike that come with it, too."""
         found = np.zeros(self.index.shape, bool)
         found[:, 0] = first
+        at_once = self.at_once()
         for before, place in pairwise(range(_MAX_COUNT)):
-            found[:, place] = found[:, before] & self._alike(place)
+            late = at_once & self._more[:, place] & self._alike(place, _DELAYED_NS)
+            found[:, place] = found[:, before] & (self._alike(place) | late)
         return found
 
-    def _alike(self, place: int) -> Bools:
+    def _alike(self, place: int, within_ns: int = _WITHIN_NS) -> Bools:
         """Tell where a record is like the one before it, and comes with it."""
-        soon = self._time[:, place] - self._time[:, place - 1] <= _WITHIN_NS
+        soon = self._time[:, place] - self._time[:, place - 1] <= within_ns
         alike: Bools = self._small[:, place] & soon & (self._length[:, place] == self._length[:, place - 1])
         return alike

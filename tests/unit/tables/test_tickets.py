@@ -12,7 +12,7 @@ from netdiag.testing import connection, tables
 HELLO = [(0, ">", 22, 512), (1, "<", 22, 122), (1, "<", 23, 1200), (2, ">", 23, 69)]
 
 
-def found(*conversations, rtt_ms=1.0, role="client"):
+def found(*conversations, rtt_ms=1.0, role="client", start=HELLO):
     """Return the instants (ms) of the tickets of each connection."""
     sent, rows = ">" if role == "client" else "<", []
     for number, records in enumerate(conversations):
@@ -21,7 +21,7 @@ def found(*conversations, rtt_ms=1.0, role="client"):
                 "connection": number, "at_ns": at * 1e6, "direction": "send" if side == sent else "receive",
                 "type": kind, "length": length, "first": {0: 1, 1: 2}.get(at, 0) if kind == 22 else 0, "version": 3,
             }
-            for at, side, kind, length in [*HELLO, *records]
+            for at, side, kind, length in [*start, *records]
         ]  # fmt: skip
     ends = [connection(role=role, min_rtt_ms=rtt_ms) for _ in conversations]
     made = tables(connections=ends, records=rows)
@@ -73,3 +73,16 @@ def test_an_answer_is_no_ticket(records):
 def test_no_records_no_tickets():
     made = tables(connections=[connection()])
     assert len(tickets(made.connections, Flights(made.connections, made.records))) == 0
+
+
+def test_a_ticket_that_holds_the_clients_certificate():
+    records = [(2, ">", 23, 800), (2.1, ">", 23, 281), (2.2, ">", 23, 69), (2.3, ">", 23, 300)]
+    late = [(3.5, "<", 23, 1034), (3.6, "<", 23, 1034), ANSWER]
+    hello = [record for record in HELLO if record[0] < 2]
+    assert found(records + late, start=hello) == [[3.5, 3.6]]
+    assert found(records[2:] + late, start=hello) == [[]]
+
+
+def test_a_ticket_that_waits_for_an_acknowledgement():
+    assert found([(2.1, ">", 23, 300), (3.5, "<", 23, 250), (44, "<", 23, 250), ANSWER]) == [[3.5, 44]]
+    assert found([(2.1, ">", 23, 300), (103.5, "<", 23, 250), (144, "<", 23, 250), ANSWER]) == [[]]
