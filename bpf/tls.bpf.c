@@ -23,7 +23,7 @@ const struct tls_record_event *nd_layout_tls_record_event __attribute__((unused)
 const struct tls_hello_event *nd_layout_tls_hello_event __attribute__((unused));
 
 ND_RING(record_events, 1 << 20);
-ND_RING(hello_events, 1 << 18);
+ND_RING(hello_events, 1 << 20); /* two hundred handshakes at once, chains of certificates included */
 
 #define HEADER_BYTES 5
 #define PEEK_BYTES 7 /* the header and the first two bytes of the fragment */

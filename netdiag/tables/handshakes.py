@@ -82,6 +82,10 @@ def _agreed(f: Flights, tickets: Bools, completed: Bools, said: Mapping[int, Sai
     }
     for name, values in guessed.items():
         told[name] = np.where(told[name] == None, values, told[name])  # noqa: E711 - element by element
+    # the piece with a ticket may have been lost, and a record may hold several messages: what either shows is there
+    told["tickets_issued"][completed] = np.fmax(
+        told["tickets_issued"][completed].astype(np.float64), _ticket_count(f, tickets)[completed]
+    )
     told["resumed"][~completed] = None
     told["tickets_issued"][~completed] = None
     usable = told["tickets_issued"] != None  # noqa: E711 - element by element

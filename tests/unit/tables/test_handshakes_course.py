@@ -85,6 +85,17 @@ def test_early_data_of_a_handshake_under_way_is_only_offered():
     assert (row["early_data"], row["outcome"], row["resumed"]) == ("offered", "unfinished", None)
 
 
+def test_a_ticket_whose_message_was_lost_is_counted_by_its_record():
+    records = [
+        (1, "send", 22, 512, 1, 0), (3, "receive", 22, 900, 2, 0), (4, "send", 22, 37, 16, 0), (4, "send", 20, 1, 1, 0),
+        (4, "send", 22, 40, 9, 7), (6, "receive", 22, 202, 4, 0), (6, "receive", 20, 1, 1, 0),
+        (6, "receive", 22, 40, 7, 9),
+    ]  # fmt: skip
+    flight = tls.flight_12()
+    assert handshake(records, tls.client_hello(), flight[: -len(tls.ticket_12())])["tickets_issued"] == 1
+    assert handshake([*records[:5], *records[6:]], tls.client_hello(), flight)["tickets_issued"] == 1
+
+
 CERTIFIED = [*FULL13[:5], (7, "send", 23, 25, 0, 0), (7, "send", 23, 69, 0, 0)]
 
 
