@@ -145,7 +145,7 @@ def work():
     with socket.create_connection(listener.getsockname()) as sock:
         sock.sendall(b"hello")
 sys.stdin.readline()
-with Trace(Path({path!r})) as tracing:
+with Trace(Path({path!r}){target}) as tracing:
     print("armed", flush=True)
     sys.stdin.readline()
     children = [in_child(work) for _ in range(5)]
@@ -174,10 +174,9 @@ def contained(code, **settings):
     return subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
-def test_netdiag_in_a_container_sees_the_numbers_of_its_container_and_no_neighbour(tmp_path):
-    """Outside, and in the container next door, processes with the very same numbers talk as well."""
-    path = tmp_path / "inner.ndrec"
-    with contained(CONTAINED, path=str(path)) as one:
+def traced_in_a_container(path, target=""):
+    """Trace in a container while processes with the very same numbers talk in the one next door."""
+    with contained(CONTAINED, path=str(path), target=target) as one:
         one.stdin.write("\n")
         one.stdin.flush()
         assert one.stdout.readline() == "armed\n"
@@ -185,13 +184,22 @@ def test_netdiag_in_a_container_sees_the_numbers_of_its_container_and_no_neighbo
             assert other.communicate(timeout=20)[1] == ""
         out, errors = one.communicate("\n\n", timeout=20)
     assert errors == ""
-    told = json.loads(out)
-    recording = read(path)
-    tables = build(recording)
+    return json.loads(out), build(read(path))
+
+
+def test_netdiag_in_a_container_sees_the_numbers_of_its_container_and_no_neighbour(tmp_path):
+    told, tables = traced_in_a_container(tmp_path / "inner.ndrec")
     assert sorted(clients(tables)["pid"]) == sorted(told["children"])
-    known = set(tables.processes["pid"])
-    assert known == {told["self"], *told["children"]}
+    assert set(tables.processes["pid"]) == {told["self"], *told["children"]}
     assert len(tables.connections) == 10
+
+
+def test_the_whole_machine_from_a_container_gives_strangers_no_number(tmp_path):
+    told, tables = traced_in_a_container(tmp_path / "inner.ndrec", ", pids=[]")
+    rows = clients(tables)
+    assert sorted(rows["pid"].dropna()) == sorted(told["children"])
+    assert rows["pid"].isna().sum() >= 81
+    assert 0 not in tables.processes["pid"].tolist()
 
 
 def test_the_whole_command_in_a_container(tmp_path):

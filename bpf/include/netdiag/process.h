@@ -42,8 +42,8 @@ static __always_inline void nd_write_process_once(struct task_struct *task, __u3
 {
 	__u8 one = 1;
 
-	if (bpf_map_lookup_elem(&known_processes, &tgid))
-		return;
+	if (!tgid || bpf_map_lookup_elem(&known_processes, &tgid))
+		return; /* 0: of no PID namespace that is seen from here */
 	if (bpf_map_update_elem(&known_processes, &tgid, &one, BPF_NOEXIST))
 		return;
 	nd_write_process(task, ND_PROCESS_SEEN, 0,
