@@ -177,7 +177,9 @@ def _resumed(f: Flights, completed: Bools) -> Objects:
 def _ticket_count(f: Flights, tickets: Bools) -> Floats:
     """Return how many session tickets came: in TLS 1.2 one message in the clear before the server's Finished."""
     new = np.bincount(f.row[tickets], minlength=f.rows)
-    old = np.bincount(f.row[f.handshake & ~f.client & (f.first == _NEW_SESSION_TICKET)], minlength=f.rows)
+    changed = f.first_of((f.type == RecordType.CHANGE_CIPHER_SPEC) & ~f.client)
+    clear = f.handshake & ~f.client & (f.index < changed[f.row])  # behind it the first byte is noise
+    old = np.bincount(f.row[clear & (f.first == _NEW_SESSION_TICKET)], minlength=f.rows)
     return np.where(f.old, old, new).astype(np.float64)
 
 
