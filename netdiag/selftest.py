@@ -14,9 +14,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from netdiag.errors import Unsupported
 from netdiag.recorder.facts import monotonic_ns
 from netdiag.recording.reader import read
 from netdiag.tables import Tables, build
@@ -77,7 +79,7 @@ class Outcome:
 def run(rounds: int = 6, *, elevation: Elevation | None = None) -> Outcome:
     """Trace `rounds` connections and one that is refused; compare what was recorded. Takes half a second.
 
-    Raises NetdiagError where no recorder can be started or armed.
+    Raises NetdiagError where no recorder can be started or armed, or loopback is down.
     """
     how = elevation or plan(under_sudo=False)
     with Signals() as signals, tempfile.TemporaryFile(prefix="netdiag-selftest-") as file:
@@ -85,8 +87,7 @@ def run(rounds: int = 6, *, elevation: Elevation | None = None) -> Outcome:
         try:
             target = {"pids": [os.getpid()], "follow": False}
             armed = recorder.arm({"do": "start", "target": target, "command": None, "probes": []}, file.fileno())
-            made = [_converse(number) for number in range(rounds)]
-            refused = _refused()
+            made, refused = _traffic(rounds)
             ended = recorder.stop("self-test", None, timeout_s=_STOP_S)
         finally:
             recorder.close(reap_s=_STOP_S)  # what comes next shall find nothing attached
@@ -164,6 +165,15 @@ def _times(one: Connection, row: Mapping[str, Any], name: str, start_ns: int) ->
             yield what, f"{(instant - low) / 1e6:.3f} ms", f"0 to {(high - low) / 1e6:.3f} ms after the call"
 
 
+def _traffic(rounds: int) -> tuple[list[Connection], int]:
+    """Make the connections; return what is known of them and the port of the one that is refused."""
+    try:
+        return [_converse(number) for number in range(rounds)], _refused()
+    except OSError as error:
+        message = f"no connection on loopback could be made: {error.strerror}"
+        raise Unsupported(message, hint="bring the loopback interface up: ip link set lo up") from error
+
+
 def _converse(number: int) -> Connection:
     """Make one connection: a thread connects, this one answers; the answer is read late, the client closes first."""
     family, address = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")][number % 2 and _has_ipv6()]
@@ -202,15 +212,12 @@ def _converse(number: int) -> Connection:
 
 def _in_thread(client: socket.socket, address: Any) -> tuple[int, Span]:
     """Connect in a thread of its own; return its number and when."""
-    result: list[tuple[int, Span]] = []
 
-    def work() -> None:
-        result.append((threading.get_native_id(), _timed(lambda: client.connect(address))))
+    def work() -> tuple[int, Span]:
+        return threading.get_native_id(), _timed(lambda: client.connect(address))
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    return result[0]
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(work).result()
 
 
 def _refused() -> int:

@@ -271,6 +271,13 @@ def test_the_doctor_finds_nothing_missing_here():
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
 
 
+def test_the_doctor_says_that_loopback_is_down():
+    command = ["unshare", "-n", sys.executable, "-m", "netdiag", "doctor", "--color", "never"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (5, "")
+    assert "ip link set lo up" in done.stdout
+
+
 def test_the_doctor_of_an_ordinary_user_goes_on():
     argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     command = [*argv, sys.executable, "-B", "-m", "netdiag", "doctor", "--color", "never"]
