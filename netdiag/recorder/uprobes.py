@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 import os
 import struct
+import sys
 import threading
 import time
 from collections import deque
@@ -31,6 +32,8 @@ _SEEN, _FORK, _EXEC, _EXIT = 1, 2, 3, 4
 _LOOKS_S = (0.004, 0.01, 0.02, 0.04, 0.08, 0.2, 0.5)
 """When a process's map is looked at after it was met or ran a program; then with every tick."""
 _TICK_S = 1.0
+_SWITCH_S = 0.001
+"""How long one thread may keep the other waiting."""
 _MOST_LOOKS = 64
 """Per tick; the others have their turn with the next one."""
 _MOST_PROCESSES = 1024
@@ -77,6 +80,7 @@ class FunctionProbes:
         for pid in pids:
             self._usual(pid)
             self._meet(pid)
+        sys.setswitchinterval(_SWITCH_S)
         self._thread = threading.Thread(target=self._run, name="uprobes", daemon=True)
         self._thread.start()
 
