@@ -2,8 +2,8 @@
 """What a handshake agreed on, from the messages of both sides. Pure.
 
 Rules that are easily got wrong: the final ServerHello decides, not a HelloRetryRequest; the session id that TLS 1.3
-echoes says nothing; a client that offers TLS 1.3 sends a session id for old middleboxes; in TLS 1.2 a server that
-resumes echoes the id that was offered and sends no certificate.
+echoes says nothing; a client that offers TLS 1.3 sends a session id for old middleboxes, unless it is one that a server
+gave it; in TLS 1.2 a server that resumes echoes the id that was offered and sends no certificate.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _offered(said: Said, hello: ClientHello) -> str | None:
     if hello.ticket:
         return "ticket"
     final = said.server.final
-    old = said.echoed and final is not None and not final.is_13
+    old = said.session_known or (said.echoed and final is not None and not final.is_13)
     if hello.session_id_bytes and (old or not (hello.offers_13 or hello.cut)):
         return "session_id"
     return None if hello.cut else "none"

@@ -39,6 +39,8 @@ class Said:
     client_session: str | None = None
     """First four bytes of the session id that the client offered, in hex; None where there is none."""
     server_session: str | None = None
+    session_known: bool = False
+    """A server had given that session id to a client before: it is no random one for old middleboxes."""
 
     @property
     def echoed(self) -> bool:
@@ -64,8 +66,9 @@ def hellos(
     directions = _join(sound, rows)
     server = (connections["role"] == "server").to_numpy()
     read_once: dict[bytes, Messages] = {}
+    issued: set[str | None] = set()
     said: dict[int, Said] = {}
-    for row in dict.fromkeys(row for row, _ in directions):
+    for row in sorted({row for row, _ in directions}):  # by time of opening
         ours, theirs = (directions.get((row, name), _NOTHING) for name in ("send", "receive"))
         client, answer = (theirs, ours) if server[row] else (ours, theirs)
         said[row] = Said(
@@ -75,7 +78,10 @@ def hellos(
             server_whole=answer.whole,
             client_session=client.session,
             server_session=answer.session,
+            session_known=client.session in issued,
         )
+        if answer.session is not None and not said[row].echoed:
+            issued.add(answer.session)
     return said
 
 

@@ -84,6 +84,13 @@ def test_what_was_offered(client, server, echo, offered):
     assert agreed(client, server, echo=echo)["offered"] == offered
 
 
+def test_an_id_that_a_server_gave_before_was_offered():
+    client = tls.client_hello([(43, tls.vector(tls.numbers(0x0304), 1))])
+    said = Said(client=read(client), server=read(tls.flight_12()), server_whole=True, session_known=True)
+    row = {name: values[0] for name, values in agreements({0: said}, 1).items()}
+    assert (row["offered"], row["resumed"]) == ("session_id", False)
+
+
 def test_early_data():
     client = tls.modern(psk=True, early=True)
     assert agreed(client)["early_data"] == "offered"

@@ -58,6 +58,15 @@ def test_the_parts_of_a_long_handshake_are_joined():
     assert said(fact("receive", tls.server_hello_13()), {**later, "whole": False})[0].server_whole is False
 
 
+def test_an_id_that_a_server_gave_before_is_a_session():
+    given = fact("receive", tls.server_hello(), id=2, session="bb")
+    first, second = said(fact("send", tls.modern()), given, fact("send", cookie=2, same=1, session="bb")).values()
+    assert (first.session_known, second.session_known) == (False, True)
+    echo = fact("receive", tls.server_hello(), id=2)
+    first, second = said(fact("send", tls.modern()), echo, fact("send", cookie=2, same=1)).values()
+    assert (first.echoed, second.session_known) == (True, False)
+
+
 def test_a_side_that_was_not_seen_said_nothing():
     one = said(fact("send", tls.modern()))[0]
     assert (one.server, one.server_whole, one.server_session, one.echoed) == (read(b""), False, None, False)
