@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +26,7 @@ _SCHEMA = 1
 GENERIC = "generic"
 _NAME = re.compile(r"\{([a-z_]+)\}")
 """A value's name in a template. Braces of code in snippets have spaces inside and stay as they are."""
+_IN_GENERAL = {"above": "SECONDS", "below": "SECONDS", "learned": "N", "count": "N", "of": "M", "price": "TIME"}
 _MOST = 2
 """So many libraries' advice at most: the closest to the program first."""
 _TEXTS = ("title", "plain", "means", "proof", "proof_line", "cost", "refuted")
@@ -67,6 +68,19 @@ class Entry:
     def render(self, template: str, values: Mapping[str, str]) -> str:
         """Return a template with its `{names}` filled in; an unknown name stays visible as `?`."""
         return _NAME.sub(lambda match: values.get(match[1], "?"), template)
+
+    def in_general(self) -> Entry:
+        """Return the entry as it reads without a run: numbers that a run would show are named in capitals."""
+
+        def plain(text: str) -> str:
+            return _NAME.sub(lambda match: _IN_GENERAL.get(match[1], match[1].upper()), text)
+
+        def general(remedy: Remedy) -> Remedy:
+            value, snippet = (text and plain(text) for text in (remedy.value, remedy.snippet))
+            return replace(remedy, text=plain(remedy.text), value=value, snippet=snippet)
+
+        texts = {name: plain(getattr(self, name)) for name in _TEXTS}
+        return replace(self, remedies=tuple(map(general, self.remedies)), **texts)
 
     def render_advice(
         self, libraries: Iterable[str], values: Mapping[str, str], *, guesses: Iterable[str] = ()

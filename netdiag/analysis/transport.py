@@ -19,6 +19,8 @@ _LOST = 2
 """A single segment sent again is chance."""
 _DELAY_MS = 5.0
 """A shorter delay is no cost worth a word."""
+_PATH_MS = 1.0
+"""Within a machine nothing is lost; there a busy processor delays acknowledgements, and probes go out."""
 _TIMER_MS = 150.0
 """The kernel's shortest retransmission timer is 200 ms; what is sent again sooner may be a mere probe."""
 _DELAYED_ACK = (30.0, 48.0)
@@ -82,7 +84,7 @@ def _retransmits(group: Group, resent: dict[int, list[float]]) -> Seen | None:
             # the last one is what got through: until then nothing moved, unless the answer came as soon as others did
             waited = (max(inside, default=turn.sent_ns) - turn.sent_ns) / 1e6
             delay = min(waited, _wait(turn) - usual) if known(usual) else waited
-            if inside and delay >= max(0.5 * waited, _DELAY_MS) and (known(usual) or waited >= _TIMER_MS):
+            if inside and delay >= max(0.9 * waited, _DELAY_MS) and (waited >= _TIMER_MS or _lossy_path(link, usual)):
                 hit[link.row] = hit.get(link.row, 0.0) + delay
                 segments += len(inside)
     late = [link for link in group.links if hit.get(link.row, 0.0) > 0]
@@ -100,6 +102,11 @@ def _retransmits(group: Group, resent: dict[int, list[float]]) -> Seen | None:
         host=group.host,
         process=group.process,
     )
+
+
+def _lossy_path(link: Link, usual: float) -> bool:
+    """A probe sent after two round trips may be the answer to a loss: where there is a path, and calls to compare."""
+    return known(usual) and _round_trip(link) >= _PATH_MS
 
 
 def _inside(resent: Sequence[float], turn: Turn) -> list[float]:

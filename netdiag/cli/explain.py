@@ -31,7 +31,7 @@ def command(code: str | None, format_: str, color: str) -> None:
     from netdiag.cli.results import write_text
     from netdiag.values import clean, dumps
 
-    entries = catalog()
+    entries = {name: entry.in_general() for name, entry in catalog().items()}
     if format_ == "json":
         from dataclasses import asdict
 
@@ -51,7 +51,7 @@ def _entry(code: str) -> Entry:
 
     entries = catalog()
     if code in entries:
-        return entries[code]
+        return entries[code].in_general()
     close = difflib.get_close_matches(code, entries, n=3)
     hint = f"did you mean {' or '.join(close)}?" if close else "`netdiag explain` lists all codes"
     raise UsageError(f"no finding has the code {code!r}", hint=hint)
