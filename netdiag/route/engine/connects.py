@@ -132,6 +132,7 @@ def _talk(
     """Shake hands and, where wanted, ask for `/`; return what there is, and what failed."""
     name = request.server_name or request.ip
     sock.settimeout(request.wait_s)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else the request waits for the Finished's ACK
     tls = None
     try:
         began = time.monotonic_ns()

@@ -262,7 +262,8 @@ class Course:
         now = self.channel.now_ns()
         if burst.target_at_ns is not None and now >= burst.target_at_ns + GRACE_NS:
             likely = FIRST_TTLS + JUMP if burst.estimate is None else burst.estimate + 1 + SPARE
-            want = likely if burst.estimate is not None else max(want, likely)
+            refuted = max(answered, default=0) >= likely  # the way back is shorter than the one there
+            want = likely if burst.estimate is not None and not refuted else max(want, FIRST_TTLS + JUMP)
             if burst.horizon >= want and now - burst.last_sent_ns > burst.target_rtt_ns + LEAST_WAIT_NS:
                 want = burst.horizon + JUMP
         return min(self._max_ttl, max(want, burst.horizon))

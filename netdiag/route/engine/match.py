@@ -63,7 +63,7 @@ def icmp(known: Known, data: bytes, ip: str, ttl: int | None) -> Outcome:
         return "foreign"
     number, matched = _quoted_number(known, quoted)
     if number is None:
-        return "mismatched" if _names_us(known, quoted) else "foreign"
+        return "mismatched" if matched is Matched.PAYLOAD or _names_us(known, quoted) else "foreign"
     return number, _maker(error, ip, ttl, matched, _quote(known, number, quoted))
 
 
