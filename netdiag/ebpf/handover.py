@@ -115,7 +115,7 @@ def _child(channel: socket.socket, prepare: Callable[[], Job]) -> NoReturn:
 
 
 def _load_all(job: Job) -> list[Loaded]:
-    from netdiag.ebpf.object import BpfObject, Map  # noqa: PLC0415 - only the child maps libbpf
+    from netdiag.ebpf.object import BpfObject, Map
 
     shared: dict[str, Map] = {}
     cgroup_fd = os.open(job.cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if job.cgroup else None

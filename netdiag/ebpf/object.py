@@ -70,7 +70,8 @@ class BpfObject:
     ) -> None:
         """Load all programs but `without`; one of `optional` that the kernel refuses is left out and noted.
 
-        `knobs`: name of a `const volatile` variable → its value, as a number or as its bytes. Raises the netdiag error that names the cause.
+        `knobs`: name of a `const volatile` variable → its value, as a number or as its bytes.
+        Raises the netdiag error that names the cause.
         """
         skipped = set(without)
         while True:
@@ -158,7 +159,7 @@ class BpfObject:
                 libbpf().bpf_map__reuse_fd(handle, known.fd)
 
     def attach(self, cgroup_fd: int | None) -> dict[str, NetdiagError]:
-        """Attach all programs but iterators and those for functions of programs; return the errors of those that failed."""
+        """Attach all programs but iterators and those for functions of programs; return the errors of the failed."""
         failed = {}
         for program in self._each("program"):
             if not libbpf().bpf_program__autoload(program):

@@ -8,22 +8,18 @@ directory, no path from the user. Standard library only, so that it stays small 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import sys
 
 if __name__ == "__main__" and not __package__:  # `python -I FILE` leaves the package's own folder out of sys.path
-    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))  # noqa: PTH120
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
 
+from netdiag.ebpf.memory import hold_little
 from netdiag.errors import NetdiagError, UsageError
 from netdiag.recorder.link import Link
 
 __all__ = ["main"]
-
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-_MALLOC = {_M_ARENA_MAX: 1, _M_MMAP_THRESHOLD: 64 * 1024, _M_TRIM_THRESHOLD: 64 * 1024}
-"""glibc's mallopt(3): one arena for all threads, and memory goes back to the kernel when it is freed."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -38,27 +34,20 @@ def main(arguments: list[str] | None = None) -> int:
         signal.signal(number, signal.SIG_IGN)  # the front decides when it ends; Ctrl-C reaches both
     os.chdir("/")
     os.umask(0o077)
-    _hold_little()
+    hold_little()
     with Link.connect(path, uid=int(uid)) as link:
         return _serve(link)
-
-
-def _hold_little() -> None:
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):  # other C libraries have no such switches
-        for parameter, value in _MALLOC.items():
-            libc.mallopt(parameter, value)
 
 
 def _serve(link: Link) -> int:
     try:
         message, fds = link.receive(timeout_s=30.0)
-    except (EOFError, TimeoutError):
+    except (EOFError, TimeoutError, ValueError):  # the front is gone, or it is none
         return 0
     try:
         if message.get("do") != "start" or len(fds) != 1:
             raise UsageError("the recorder expected a start message with the recording's descriptor")
-        from netdiag.recorder.session import Session  # noqa: PLC0415 - after the hand-shake: loading takes 20 ms
+        from netdiag.recorder.session import Session
 
         Session(link, fds[0], message).run()
     except NetdiagError as error:

@@ -58,7 +58,7 @@ def host() -> dict[str, Any]:
     return {
         "kernel": system.release,
         "arch": system.machine,
-        "btf": os.path.exists("/sys/kernel/btf/vmlinux"),  # noqa: PTH110
+        "btf": os.path.exists("/sys/kernel/btf/vmlinux"),
         "cpus": os.cpu_count(),
         "hz": None,
     }

@@ -32,7 +32,7 @@ _PLAIN = ("libc.", "libm.", "ld-linux", "libpthread.", "librt.", "libtinfo.", "l
 """Libraries that load no others by themselves, as the small tools of a system need them."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Probed:
     """One file with functions to probe."""
 

@@ -26,7 +26,7 @@ def job(names: list[str], target: Mapping[str, Any], options: Mapping[str, Any])
 
     Raises UsageError for an unknown probe or a target that makes no sense, Unsupported where the kernel has no BTF.
     """
-    if not os.path.exists("/sys/kernel/btf/vmlinux"):  # noqa: PTH110
+    if not os.path.exists("/sys/kernel/btf/vmlinux"):
         message = "this kernel has no BTF (/sys/kernel/btf/vmlinux), which the kernel programs need"
         raise Unsupported(message, hint="use a kernel built with CONFIG_DEBUG_INFO_BTF=y (5.12 or newer)")
     known = {probe.name: probe for probe in manifest.probes()}

@@ -199,7 +199,7 @@ def _state(item: Loaded) -> dict[str, str | None]:
 
 def prepare(names: list[str], target: Mapping[str, Any], options: Mapping[str, Any]) -> Job:
     """Return what is to be loaded; runs in the loading child, with all that it imports."""
-    from netdiag.recorder.plan import job  # noqa: PLC0415
+    from netdiag.recorder.plan import job
 
     return job(names, target, options)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import time
@@ -169,10 +170,8 @@ class Session:
         clock = facts.clock_pair()
         self._writer.fact("clock", clock)
         self._writer.end(str(stop.get("reason", "stopped"))[:64], clock["monotonic_ns"])
-        try:
+        with contextlib.suppress(OSError):  # the front may be gone: then that is why we end
             self._link.send({"say": "ended"})
-        except OSError:
-            pass  # the front is gone: that is why we end
         self._probes.close()
 
     def _note_overflows(self) -> None:

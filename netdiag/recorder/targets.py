@@ -43,7 +43,7 @@ def filters(target: Mapping[str, Any]) -> Filters:
     if pids or exe:
         knobs["nd_filter_tgids"] = 1
     if exe:
-        knobs["nd_filter_exe"] = _name(os.path.basename(exe))  # noqa: PTH119
+        knobs["nd_filter_exe"] = _name(os.path.basename(exe))
     if comm:
         knobs["nd_filter_comm"] = _name(comm)
     if cgroup is not None:
@@ -97,7 +97,7 @@ def _running(exe: str) -> Iterator[int]:
             except OSError:  # a kernel thread, or gone
                 continue
             path = path.removesuffix(" (deleted)")
-            if exe in (path, os.path.basename(path)):  # noqa: PTH119
+            if exe in (path, os.path.basename(path)):
                 yield int(entry)
 
 
@@ -107,12 +107,12 @@ def _cgroup(path: object) -> tuple[int, int, list[int]]:
         raise UsageError("cgroup must be a path")
     real = os.path.realpath(path)
     mount = next((m for m in _cgroup_mounts() if real == m or real.startswith(m + "/")), None)
-    if mount is None or not os.path.isdir(real):  # noqa: PTH112
+    if mount is None or not os.path.isdir(real):
         raise UsageError(f"{path} is no folder of a cgroup v2 hierarchy")
     members: list[int] = []
     for folder, _, files in os.walk(real):
         if "cgroup.procs" in files:
-            with open(os.path.join(folder, "cgroup.procs"), encoding="ascii") as file:  # noqa: PTH118
+            with open(os.path.join(folder, "cgroup.procs"), encoding="ascii") as file:
                 members += [int(line) for line in file.read().split()]
     return os.stat(real).st_ino, len(real[len(mount) :].strip("/").split("/")) if real != mount else 0, members
 

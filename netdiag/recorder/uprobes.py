@@ -29,7 +29,7 @@ __all__ = ["FunctionProbes"]
 
 _SEEN, _FORK, _EXEC, _EXIT = 1, 2, 3, 4
 """Of `enum nd_process_kind`."""
-_LOOKS_S = (0.004, 0.01, 0.02, 0.04, 0.08, 0.2, 0.5)
+_LOOKS_S = (0.015, 0.05, 0.15, 0.5)
 """When a process's map is looked at after it was met or ran a program; then with every tick."""
 _TICK_S = 1.0
 _SWITCH_S = 0.001
@@ -48,7 +48,8 @@ class _Process:
     links: list[int] = field(default_factory=list)
     probed: dict[int, Probed] = field(default_factory=dict)
     """By the descriptor of the file."""
-    told: set[int] = field(default_factory=set)
+    mapped: list[Probed] = field(default_factory=list)
+    """Those that it has in its memory."""
     size: bytes = b""
     """Of its memory when its map was last looked at: a library that was loaded since makes it larger."""
 
@@ -143,9 +144,9 @@ class FunctionProbes:
         elif kind == _FORK:
             self._forget(pid)
             family = self._processes.get(parent)
-            for probed in list(family.probed.values()) if family else ():
+            for probed in family.mapped if family else ():  # the child has them as well, until it runs a program
                 self._probe(pid, probed)
-            self._meet(pid)
+                self._note(pid, probed)
         elif kind == _EXEC:
             if self._objects.loads_others(pid):
                 self._usual(pid)
@@ -226,9 +227,9 @@ class FunctionProbes:
     def _note(self, pid: int, probed: Probed) -> None:
         """The process has this library: say so once, when there is time."""
         process = self._processes.get(pid)
-        if process is None or probed.fd in process.told or not process.links:
+        if process is None or probed in process.mapped or not process.links:
             return
-        process.told.add(probed.fd)
+        process.mapped.append(probed)
         if probed.shakes:
             self._untold.append((pid, probed, list(process.probed.values())))
 
