@@ -84,7 +84,8 @@ def _retransmits(group: Group, resent: dict[int, list[float]]) -> Seen | None:
             # the last one is what got through: until then nothing moved, unless the answer came as soon as others did
             waited = (max(inside, default=turn.sent_ns) - turn.sent_ns) / 1e6
             delay = min(waited, _wait(turn) - usual) if known(usual) else waited
-            if inside and delay >= max(0.9 * waited, _DELAY_MS) and (waited >= _TIMER_MS or _lossy_path(link, usual)):
+            by_timer, on_path = waited >= _TIMER_MS, known(usual) and _round_trip(link) >= _PATH_MS
+            if inside and delay >= max(_DELAY_MS, 0.5 * waited if by_timer else 0.9 * waited) and (by_timer or on_path):
                 hit[link.row] = hit.get(link.row, 0.0) + delay
                 segments += len(inside)
     late = [link for link in group.links if hit.get(link.row, 0.0) > 0]
@@ -102,11 +103,6 @@ def _retransmits(group: Group, resent: dict[int, list[float]]) -> Seen | None:
         host=group.host,
         process=group.process,
     )
-
-
-def _lossy_path(link: Link, usual: float) -> bool:
-    """A probe sent after two round trips may be the answer to a loss: where there is a path, and calls to compare."""
-    return known(usual) and _round_trip(link) >= _PATH_MS
 
 
 def _inside(resent: Sequence[float], turn: Turn) -> list[float]:

@@ -54,7 +54,7 @@ def test_probes_that_delayed_nothing_cost_nothing(stage):
 
 @pytest.mark.parametrize(("rtt", "codes"), [(0.05, []), (20.0, ["tcp.retransmits"])])
 def test_a_busy_processor_is_no_lossy_path(stage, rtt, codes):
-    row = stage.connection(0, [0] + [10] * 9, wait=40, rtt_ms=rtt)
+    row = stage.connection(0, [0] + [100] * 9, wait=40, rtt_ms=rtt)
     for turn in [turn for turn in stage.turns if turn["connection"] == row][1:4]:
         late = turn["sent_ns"] + 60e6
         stage.retransmits.append({"connection": row, "at_ns": turn["sent_ns"] + 10e6, "bytes": 400.0})
