@@ -197,6 +197,8 @@ def read(table: Mapping[str, Any]) -> Topology:
 def _site(table: Mapping[str, Any], lines: Mapping[str, Any]) -> Site:
     given = dict(table)
     given["ways"] = tuple(_way(way, lines) for way in given.get("ways", []))
+    for ip in given.get("ips", []):
+        _check_address(ip)
     return _make(Site, given)
 
 
@@ -212,8 +214,17 @@ def _way(table: Mapping[str, Any], lines: Mapping[str, Any]) -> Way:
 def _station(table: Mapping[str, Any]) -> Station:
     given = dict(table)
     common = {name: value for name, value in given.items() if name not in ("also", "ip6", "name")}
+    if "ip" in given:
+        _check_address(given["ip"])
     given["also"] = tuple(_station({**common, **other}) for other in given.get("also", []))
     return _make(Station, given)
+
+
+def _check_address(ip: Any) -> None:
+    try:
+        ipaddress.ip_address(ip)
+    except ValueError as error:
+        raise InputUnreadable(str(error)) from error
 
 
 def _make(kind: type[T], table: Mapping[str, Any]) -> T:

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import json
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -75,7 +76,7 @@ def test_unknown_members_are_ignored():
 )
 def test_the_wrong_member_is_named(path, value, words):
     document = copy.deepcopy(WHOLE)
-    inner = document
+    inner: Any = document
     for step in path[:-1]:
         inner = inner[step]
     inner[path[-1]] = value

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from netdiag.route.engine import errqueue, packet
-from netdiag.route.engine.channel import Shot
+from netdiag.route.engine.channel import Arrival, Shot
 from netdiag.route.engine.datagram import Datagram
 from netdiag.route.engine.errqueue import QueuedError
 from netdiag.route.model import Clock, Kind, Matched, Protocol
@@ -38,7 +38,7 @@ def channel(address, peer):
 
 
 def collect(channel, count):
-    arrivals = []
+    arrivals: list[Arrival] = []
     end = time.monotonic() + 3
     while len(arrivals) < count and time.monotonic() < end:
         arrivals += channel.receive(0.2)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from netdiag.route.engine.channel import Shot
+from netdiag.route.engine.channel import Arrival, Shot
 from netdiag.route.engine.tcp_connect import TcpConnect, handshake_rtt_ms
 from netdiag.route.model import Clock, Kind, Matched
 
@@ -25,7 +25,7 @@ def listener(address):
 
 
 def collect(channel, count):
-    arrivals = []
+    arrivals: list[Arrival] = []
     end = time.monotonic() + 3
     while len(arrivals) < count and time.monotonic() < end:
         arrivals += channel.receive(0.2)

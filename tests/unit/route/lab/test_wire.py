@@ -38,7 +38,7 @@ def test_each_packet_comes_out_when_it_is_due_and_where(ends):
     began = time.monotonic()
     client.send(packet.udp(KEY, 9, 1))
     client.send(packet.udp(KEY, 1, 2))
-    came = {}
+    came: dict[str, float] = {}
     while len(came) < 2 and time.monotonic() - began < 5:
         wire.step()
         for name, end in (("client", client), ("server", server)):
