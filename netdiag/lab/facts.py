@@ -51,6 +51,8 @@ class TrueConnection:
     requests: tuple[Mapping[str, Any], ...]
     close: TrueClose | None
     """None where it was still open at the end."""
+    handshake: Mapping[str, Any] | None = None
+    """`version` and `resumed` of the TLS handshake that the server completed; None where it completed none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,7 @@ class Truth:
         facts = [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
         requests = [fact for fact in facts if fact["event"] == "request"]
         closes = {fact["conn"]: fact for fact in reversed(facts) if fact["event"] == "close"}
+        handshakes = {fact["conn"]: fact for fact in facts if fact["event"] == "handshake"}
         connections = tuple(
             TrueConnection(
                 number=fact["conn"],
@@ -74,12 +77,12 @@ class Truth:
                 accepted=fact["at"],
                 requests=tuple(entry for entry in requests if entry["conn"] == fact["conn"]),
                 close=_close(closes.get(fact["conn"])),
+                handshake=handshakes.get(fact["conn"]),
             )
             for fact in facts
             if fact["event"] == "accept"
         )
-        handshakes = sum(fact["event"] == "handshake" for fact in facts)
-        return cls(connections=connections, handshakes=handshakes, requests=len(requests))
+        return cls(connections=connections, handshakes=len(handshakes), requests=len(requests))
 
 
 def _close(fact: Mapping[str, Any] | None) -> TrueClose | None:

@@ -22,6 +22,7 @@ def compare(document: Document, truth: Truth, port: int, expect: Expectation) ->
     misses = sound(document)
     if expect.counts:
         misses += connections(mine, truth, expect)
+        misses += handshakes(document, mine, truth)
     for outcome, least in (expect.outcomes or {}).items():
         found = Counter(entry["outcome"] for entry in document["connections"])
         if found[outcome] < least:
@@ -51,6 +52,22 @@ def connections(mine: Sequence[Document], truth: Truth, expect: Expectation) -> 
     misses += [f"local port {port}: in the document, never accepted" for port in sorted(set(established) - set(true))]
     for port in sorted(set(true) & set(established)):
         misses += one(established[port], true[port], expect)
+    return misses
+
+
+def handshakes(document: Document, mine: Sequence[Document], truth: Truth) -> list[str]:
+    """Compare completed handshakes with the server's, where records of TLS were traced."""
+    if not any(entry["probe"] == "tls_record" and entry["seen"] for entry in document["coverage"]["events"]):
+        return []
+    told = {entry["connection"]: entry for entry in document["handshakes"] if entry["outcome"] == "completed"}
+    true = {entry.peer_port: entry.handshake for entry in truth.connections}
+    misses = []
+    for connection in mine:
+        fact, found = true.get(connection["local"]["port"]), told.get(connection["id"])
+        here = None if found is None else (found["version"], found["resumed"])
+        there = None if fact is None else (fact["version"], fact["resumed"])
+        if here != there:
+            misses.append(f"{connection['id']} handshake (version, resumed) {here}, truly {there}")
     return misses
 
 

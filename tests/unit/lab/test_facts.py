@@ -35,6 +35,7 @@ def test_facts_become_connections(tmp_path):
     assert (first.close.by, first.close.why) == ("server", "idle")
     assert first.close.at > first.accepted
     assert (truth.handshakes, truth.requests) == (1, 2)
+    assert (first.handshake is not None, second.handshake) == (True, None)
 
 
 def test_the_first_word_on_an_end_counts(tmp_path):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 
@@ -121,3 +122,25 @@ def test_one_of_two_codes_is_enough():
 def test_counts_can_be_left_out():
     fewer = {**document(), "connections": []}
     assert compare(fewer, truth(), PORT, Expectation(codes=(CODE,), counts=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("told", "true", "miss"),
+    [
+        (("TLSv1.3", True), ("TLSv1.3", True), None),
+        (("TLSv1.3", None), ("TLSv1.3", False), "truly ('TLSv1.3', False)"),
+        (None, ("TLSv1.2", False), "(version, resumed) None"),
+        (("TLSv1.2", False), None, "truly None"),
+    ],
+)
+def test_handshakes_are_compared_where_records_were_traced(told, true, miss):
+    made = document()
+    handshake = {"connection": "c1", "outcome": "completed"}
+    made["handshakes"] = [handshake | dict(zip(("version", "resumed"), told, strict=True))] if told else []
+    first, second = truth().connections
+    fact = dict(zip(("version", "resumed"), true, strict=True)) if true else None
+    facts = replace(truth(), connections=(replace(first, handshake=fact), second))
+    assert compare(made, facts, PORT, EXPECT) == []
+    made["coverage"]["events"].append({"probe": "tls_record", "seen": 9, "lost": 0})
+    misses = compare(made, facts, PORT, EXPECT)
+    assert [miss in line for line in misses] == ([True] if miss else [])
