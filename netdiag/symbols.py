@@ -241,13 +241,16 @@ class Elf:
             left -= size
         return None
 
-    def place(self, address: int) -> Place:
-        """Return where a probe on the function at `address` goes, for its entry and its return alike."""
+    def place(self, address: int, *, argument: bool = True) -> Place:
+        """Return where a probe on the function at `address` goes, for its entry and its return alike.
+
+        `argument`: the probe needs the function's first argument.
+        """
         offset = self.offset_of(address)
         if self.machine != _X86_64:
             return Place(offset, cheap=False)
         code = self._bytes(offset, min(_CODE_BYTES, self._size - offset))
-        skip = cheap_place(code)
+        skip = cheap_place(code, argument=argument)
         return Place(offset + (skip or 0), cheap=skip is not None)
 
 
@@ -314,32 +317,45 @@ _EMULATED = re.compile(
 )
 """Instructions that the kernel emulates: arch/x86/kernel/uprobes.c, branch_setup_xol_ops() and push_setup_xol_ops()."""
 
-_PASSED = re.compile(
+_ANYWAY = (
     rb"\xf3\x0f\x1e\xfa"  # endbr64
     rb"|[\x48-\x4f]?[\x84\x85][\xc0-\xff]"  # test of registers
     rb"|[\x48-\x4f]?[\x38-\x3b][\xc0-\xff]"  # cmp of registers
-    rb"|\x48?\x83[\x78-\x7b\x7d-\x7f]."
-    b"."  # cmp of a member with a small number
+    rb"|\x48?\x83[\x78-\x7b\x7d-\x7f].."  # cmp of a member with a small number
     rb"|[\x31\x33](?:\xc0|\xc9|\xd2|\xdb|\xed|\xf6)"  # xor of a register with itself, but for the first argument
     rb"|\x45[\x31\x33](?:\xc0|\xc9|\xd2|\xdb|\xe4|\xed|\xf6|\xff)"
-    rb"|\x48?[\x89][\xc0\xc8\xd0\xd8\xe8\xf0\xf8\xc1\xc3\xc5\xc6\xf1\xf2\xd1\xd6\xfb\xfd\xfe\xf5\xd3\xd5]"  # mov
-    rb"|\x49\x89[\xf8\xf9\xfa\xfb\xfc\xfd\xfe\xff\xf0\xf1\xf2\xf3\xf4\xf5\xf6\xf7\xd0\xd1\xd2\xd3]"
-    rb"|\xb8....",  # mov of a number into eax
+    rb"|\x48?\x89[\xc0-\xc3\xc5-\xc6\xc8-\xcb\xcd-\xce\xd0-\xd3\xd5-\xd6\xd8-\xdb\xdd-\xde]"  # mov
+    rb"|\x48?\x89[\xe8-\xeb\xed-\xee\xf0-\xf3\xf5-\xf6\xf8-\xfb\xfd-\xfe]"
+    rb"|\x49\x89[\xc0-\xc3\xc5-\xcb\xcd-\xd3\xd5-\xdb\xdd-\xdf\xe8-\xeb\xed-\xf3\xf5-\xfb\xfd-\xff]"
+    rb"|[\xb8-\xbb\xbd\xbe]...."  # mov of a number into a register
+)
+_PASSED = re.compile(_ANYWAY, re.DOTALL)
+"""Instructions that leave stack and first argument as they are: behind them a probe sees what it sees at the entry."""
+_PASSED_WITHOUT_ARGUMENT = re.compile(
+    _ANYWAY + rb"|[\x31\x33]\xff"  # xor of the first argument
+    rb"|\x48?\x89[\xc7\xcf\xd7\xdf\xef\xf7]|\xbf...."  # mov into it
+    rb"|[\x48\x4c]\x8b[\x40-\x43\x45-\x4b\x4d-\x53\x55-\x5b\x5d-\x5f\x68-\x6b\x6d-\x73\x75-\x7b\x7d-\x7f]."
+    rb"|[\x48\x4c]\x8b[\x80-\x83\x85-\x8b\x8d-\x93\x95-\x9b\x9d-\x9f\xa8-\xab\xad-\xb3\xb5-\xbb\xbd-\xbf]...."
+    rb"|[\x48\x4c]\x8b[\x00-\x03\x06-\x0b\x0e-\x13\x16-\x1b\x1e-\x1f\x28-\x2b\x2e-\x33\x36-\x3b\x3e-\x3f]"
+    rb"|\x48\x8b[\x05\x0d\x15\x1d\x2d\x35\x3d]...."
+    rb"|\x48\x09[\xc0-\xc3\xc5-\xcb\xcd-\xd3\xd5-\xdb\xdd-\xdf]",  # load of a member; or of registers
     re.DOTALL,
 )
-"""Instructions that leave stack and first argument as they are: behind them a probe sees what it sees at the entry."""
+"""Those and others that leave the stack as it is."""
 
 
-def cheap_place(code: bytes) -> int | None:
+def cheap_place(code: bytes, *, argument: bool = True) -> int | None:
     """Return how many bytes behind the entry of an x86-64 function the first emulated instruction lies.
 
-    None when something else comes before it: then only the entry itself will do.
+    None when something else comes before it: then only the entry itself will do. `argument`: the probe needs the
+    function's first one.
     """
+    pattern = _PASSED if argument else _PASSED_WITHOUT_ARGUMENT
     at = 0
     while at < len(code):
         if _EMULATED.match(code, at):
             return at
-        passed = _PASSED.match(code, at)
+        passed = pattern.match(code, at)
         if passed is None:
             return None
         at = passed.end()

@@ -180,7 +180,8 @@ def _functions(elf: Elf, table: Table, name: str, *, by_name: bool) -> dict[str,
 
 def _probed(fd: int, path: str, table: Table, elf: Elf, found: dict[str, int]) -> Probed | None:
     chosen = table.chosen(found)
-    placed = [(function, elf.place(found[function.name])) for function in chosen]
+    keyed = (HANDSHAKE, FREE)
+    placed = [(f, elf.place(found[f.name], argument=f.kind in keyed)) for f in chosen]
     return Probed(
         fd=fd,
         path=path,
@@ -188,5 +189,5 @@ def _probed(fd: int, path: str, table: Table, elf: Elf, found: dict[str, int]) -
         entries=[Site(place.offset, function.cookie) for function, place in placed],
         returns=[Site(place.offset, function.cookie) for function, place in placed if function.kind != FREE],
         shakes=any(function.kind == HANDSHAKE for function in chosen),
-        cheap=all(place.cheap for function, place in placed if function.kind in (HANDSHAKE, FREE)),
+        cheap=all(place.cheap for function, place in placed if function.kind in keyed),
     )

@@ -144,9 +144,12 @@ class FunctionProbes:
         elif kind == _FORK:
             self._forget(pid)
             family = self._processes.get(parent)
-            for probed in family.mapped if family else ():  # the child has them as well, until it runs a program
-                self._probe(pid, probed)
-                self._note(pid, probed)
+            for probed in list(family.probed.values()) if family else ():
+                # the child has them as well; one that runs a program at once gets those that matter most in time
+                if probed.shakes or probed in family.mapped:
+                    self._probe(pid, probed)
+                if probed in family.mapped:
+                    self._note(pid, probed)
         elif kind == _EXEC:
             if self._objects.loads_others(pid):
                 self._usual(pid)

@@ -248,3 +248,19 @@ def test_a_large_program_is_searched_fast():
             Elf(file.fileno()).local(names)
             times.append(os.times().user + os.times().system - began)
     assert min(times) < 0.3
+
+
+@pytest.mark.parametrize(
+    ("code", "place"),
+    [
+        ("48 89 fa 31 f6 31 ff e9 00 00 00 00", 7),  # mov rdx,rdi; xor esi,esi; xor edi,edi; jmp
+        ("48 8b 7f 28 e9 00 00 00 00", 4),  # mov rdi,[rdi+0x28]; jmp
+        ("48 89 f0 48 09 d0 74 58", 6),  # mov rax,rsi; or rax,rdx; je
+        ("48 83 ec 08 e8 00 00 00 00", None),  # sub rsp
+        ("48 89 e5 55", None),  # mov rbp,rsp
+        ("48 8b 24 25 00 00 00 00 55", None),  # mov rsp,[0]
+        ("5c 55", None),  # pop rsp
+    ],
+)
+def test_cheap_places_of_probes_that_need_no_argument(code, place):
+    assert cheap_place(bytes.fromhex(code.replace(" ", "")), argument=False) == place
