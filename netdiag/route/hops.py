@@ -10,8 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import pairwise
 
-from netdiag.route.model import Label, Probe, Reply, Trace
+from netdiag.route.model import Kind, Label, Probe, Reply, Trace
 from netdiag.route.replies import from_target
 
 __all__ = ["Balance", "Hop", "Path", "Responder", "build", "is_target"]
@@ -105,7 +106,8 @@ def build(trace: Trace) -> Path:
     by_ttl: dict[int, list[Probe]] = defaultdict(list)
     for probe in counted:
         by_ttl[probe.ttl].append(probe)
-    answered = [ttl for ttl, probes in by_ttl.items() if any(probe.reply for probe in probes)]
+    passed = [ttl for ttl, probes in by_ttl.items() if any(_exceeded(probe.reply) for probe in probes)]
+    answered = passed or [ttl for ttl, probes in by_ttl.items() if any(probe.reply for probe in probes)][:1]
     at_target = [probe.ttl for probe in counted if probe.reply is not None and is_target(trace, probe.reply)]
     end = min(at_target) if at_target else max(answered, default=0)
     hops = [_hop(trace, ttl, by_ttl.get(ttl, []), target=bool(at_target) and ttl == end) for ttl in range(1, end + 1)]
@@ -113,6 +115,11 @@ def build(trace: Trace) -> Path:
     hops = _tunnels(hops)
     reached = any(probe.reply is not None and is_target(trace, probe.reply) for probe in trace.probes)
     return Path(trace=trace, hops=tuple(hops), reached=reached, notes=tuple(_notes(trace, hops)))
+
+
+def _exceeded(reply: Reply | None) -> bool:
+    """Tell whether a router on the way said so; who refuses answers for every distance behind it, too."""
+    return reply is not None and reply.kind is Kind.TTL_EXCEEDED
 
 
 def _hop(trace: Trace, ttl: int, probes: Sequence[Probe], *, target: bool) -> Hop:
@@ -146,7 +153,7 @@ def _balance(trace: Trace, probes: Iterable[Probe]) -> Balance | None:
         return None
     if not trace.single_flow:
         return Balance.MIXED
-    switches = max(sum(one != other for one, other in zip(met, met[1:], strict=False)) for met in by_flow.values())
+    switches = max(sum(one != other for one, other in pairwise(met)) for met in by_flow.values())
     if switches == 0:
         return Balance.FLOW
     return Balance.PACKET if switches > 1 else Balance.CHANGED

@@ -126,7 +126,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """What a check should say about the first site's first address."""
+    """What a check should say about the first site's first address, from the client's place, with its own tables."""
 
     verdict: str = "none"
     kind: str | None = None

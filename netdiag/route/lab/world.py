@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from netdiag.errors import NotPermitted, Unsupported
 from netdiag.lab.network import command, inside
+from netdiag.route.lab import databases
 from netdiag.route.lab.topology import Topology, load
 from netdiag.route.lab.wire import DEVICES
 
@@ -88,6 +89,7 @@ class World:
         if not isinstance(self._source, Path):
             self.path.write_text(json.dumps(self._source))
         self.topology = load(self.path)
+        self.asn_db, self.geo_db = databases.write_all(self.topology, self.folder)
         for name in (self.client, self.server):
             command(["ip", "netns", "add", name])
             self._cleanup.callback(_remove, name)
