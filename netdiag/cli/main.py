@@ -22,6 +22,7 @@ __all__ = ["COMMANDS", "cli", "main", "run"]
 COMMANDS: tuple[tuple[str, str], ...] = (
     ("trace", "Trace the connections of a program or of the machine, and say what is slow."),
     ("analyze", "Say the same of a recording, without root."),
+    ("route-check", "Check the way to a host: networks, places, detours, addresses."),
     ("report", "Write a recording as a page to read and to pass on."),
     ("explain", "Explain what a finding means and how to fix its cause."),
     ("demo", "Trace a local API and a client with a fault, as a first look."),
@@ -47,7 +48,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in dict(COMMANDS):
             return None
-        command: click.Command = import_module(f"netdiag.cli.{cmd_name}").command
+        command: click.Command = import_module(f"netdiag.cli.{cmd_name.replace('-', '_')}").command
         return command
 
     def resolve_command(

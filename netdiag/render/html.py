@@ -14,7 +14,7 @@ from netdiag.render.table import subject
 from netdiag.text import safe
 from netdiag.units import UNKNOWN, format_bytes, format_count, format_ms
 
-__all__ = ["render"]
+__all__ = ["page_environment", "render"]
 
 _TEMPLATE = "trace.html.j2"
 _MAX_ROWS = 300
@@ -22,7 +22,7 @@ _MAX_ROWS = 300
 
 def render(document: Mapping[str, Any], options: Options) -> str:
     """Return the whole page."""
-    environment = _environment()
+    environment = page_environment()
     page: str = environment.get_template(_TEMPLATE).render(
         document=document,
         summary=document["summary"],
@@ -37,7 +37,8 @@ def render(document: Mapping[str, Any], options: Options) -> str:
     return page
 
 
-def _environment() -> jinja2.Environment:
+def page_environment() -> jinja2.Environment:
+    """Return what fills templates in: escaping on, foreign text made safe, unknown values as a dash."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(data_dir("reports") / "templates"),
         autoescape=True,

@@ -74,13 +74,13 @@ def as_path(hops: Sequence[Hop], knowledge: Knowledge, target: str, *, reached: 
 
 def _asn(hop: Hop, knowledge: Knowledge) -> int | None:
     """Return the hop's network; None where it is silent, private, at an exchange, or its addresses disagree."""
-    found = {
-        facts.asn
-        for one in hop.responders
-        if (facts := knowledge.of(one.ip)).asn is not None and facts.exchange is None
-    }
-    groups = {siblings().get(asn, asn) for asn in found if asn is not None}
-    return min(asn for asn in found if asn is not None) if len(groups) == 1 else None
+    found: set[int] = set()
+    for one in hop.responders:
+        facts = knowledge.of(one.ip)
+        if facts.asn is not None and facts.exchange is None:
+            found.add(facts.asn)
+    groups = {siblings().get(asn, asn) for asn in found}
+    return min(found) if len(groups) == 1 else None
 
 
 def _same(one: int, other: int) -> bool:

@@ -19,6 +19,8 @@ __all__ = ["Baseline", "Source", "choose", "synthetic_ms"]
 Source = Literal["given", "measured", "history", "synthetic"]
 _LEAST_LANDMARKS = 3
 _LEAST_CHECKS = 5
+_LEAST_COMPUTED_MS = 10.0
+"""A computed baseline knows nothing of the client's line: common ones take this long to the next city."""
 _TIMES_FIBRE = 2.0
 """Cables do not lie straight: twice the straight way is what a good route takes."""
 
@@ -69,4 +71,5 @@ def synthetic_ms(here: Here | None, served: Iterable[Place], access_ms: float) -
     distances = [distance_km(here.place.point, place.point) for place in served]
     if not distances:
         return None
-    return _TIMES_FIBRE * fibre_ms(2 * (min(distances) + here.radius_km)) + access_ms
+    way = _TIMES_FIBRE * fibre_ms(2 * (min(distances) + here.radius_km))
+    return max(_LEAST_COMPUTED_MS, way + access_ms)

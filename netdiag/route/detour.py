@@ -220,7 +220,7 @@ def _long_haul(case: Case, base: Detour) -> Detour:
         base,
         kind="long-haul",
         confidence=_trust(case, (), case.target.confidence),
-        says=f"distance, not detour: {city} is {km:,.0f} km away and no nearer place of this service is known",
+        says=f"distance, not detour: {city} is {km:,.0f} km away; no nearer place of this service is known",
         way=(_city(case.here.place), city),
         evidence=(*base.evidence, *_placed(case)),
         refuted_if=(f"the service is found to be served from {_home(case)[0]} as well",),
@@ -258,7 +258,7 @@ def _steering(case: Case, here: Here, base: Detour) -> Detour:
     assert case.target is not None  # noqa: S101 - it has a region
     there = case.target.place
     near = min(case.nearer, key=lambda place: distance_km(here.place.point, place.point))
-    away = f"{case.nearer_ms:.0f} ms" if case.nearer_ms is not None else "near"
+    away = f"{case.nearer_ms:.0f} ms away" if case.nearer_ms is not None else "near"
     km = 2 * (distance_km(here.place.point, there.point) - distance_km(here.place.point, near.point))
     hard = vacuum_ms(max(0.0, 2 * distance_km(here.place.point, there.point) - 2 * here.radius_km))
     return replace(
@@ -267,7 +267,7 @@ def _steering(case: Case, here: Here, base: Detour) -> Detour:
         kind="steering",
         extra_km=km,
         confidence=_trust(case, (), case.target.confidence),
-        says=f"served from {_city(there)} though {_city(near)} is {away}{'' if away == 'near' else ' away'}",
+        says=f"served from {_city(there)} though {_city(near)} is {away}",
         way=(_city(here.place), _city(there)),
         evidence=(*base.evidence, *_placed(case), f"{_city(near)} is a place of this service in {near.region}"),
         refuted_if=(
@@ -315,7 +315,7 @@ def _open_end(case: Case, here: Here, base: Detour, foreign: Sequence[_Foreign])
         says = f"the way leads to {_city(away)}; whether the service has a nearer place is not known"
         return replace(base, verdict="unknown", says=says, evidence=seen, missing=missing)
     near = min(case.nearer, key=lambda place: distance_km(here.place.point, place.point), default=None)
-    where = f" though {_city(near)} is near" if near is not None and stays else ""
+    where = f" though the service has a place in {_city(near)}" if near is not None and stays else ""
     return replace(
         base,
         verdict="suspect",
@@ -334,7 +334,9 @@ def _open_end(case: Case, here: Here, base: Detour, foreign: Sequence[_Foreign])
 
 
 def _contradictory(base: Detour, doubtful: Sequence[_Foreign], refuted: Sequence[Spot]) -> Detour:
-    facts = [f"hop {spot.ttl}: {spot.located.notes[-1]}, {spot.located.refuted_by or ''}".rstrip(", ") for spot in refuted]
+    facts = [
+        f"hop {spot.ttl}: {spot.located.notes[-1]}, {spot.located.refuted_by or ''}".rstrip(", ") for spot in refuted
+    ]
     facts += [
         f"hop {one.spot.ttl} names {_city(one.spot.located.place)}, faster than fibre goes there" for one in doubtful
     ]

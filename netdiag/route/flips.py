@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One anycast address, several sites: balancers send some source ports elsewhere, and every new connection draws lots."""
+"""One anycast address, several sites: some source ports are sent elsewhere, and every new connection draws lots."""
 
 from __future__ import annotations
 

@@ -115,6 +115,4 @@ def _operator(row: Mapping[str, Any]) -> Operator:
     pattern = re.compile(row["pattern"])
     if "place" not in pattern.groupindex:
         raise ValueError(f"{row['name']}: the pattern has no group called place")
-    return Operator(
-        name=row["name"], zones=tuple(row["zone"]), pattern=pattern, aliases=dict(row.get("aliases", {}))
-    )
+    return Operator(name=row["name"], zones=tuple(row["zone"]), pattern=pattern, aliases=dict(row.get("aliases", {})))

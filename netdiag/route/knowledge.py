@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tables say about addresses: origin AS, exchange, a database's place. Facts only, stored beside the probes.
 
-A verdict follows from a measurement and the knowledge that was had at that time, so it does not change when a table does.
+A verdict follows from a measurement and the knowledge of that time, so it does not change when a table does.
 """
 
 from __future__ import annotations

@@ -113,18 +113,14 @@ class Located:
 
 
 def hints_of(name: str | None, facts: IpFacts, *, fits: bool = False) -> list[Hint]:
-    """Return what a name and tables say about an address. `fits`: round trips step up as a named database's place does."""
+    """Return what a name and tables say about an address. `fits`: round trips step up as that place lets expect."""
     hints = []
     said = patterns().read(name)
     if said is not None:
-        hints.append(
-            Hint(place=said.place, weight=said.weight, source="rdns", note=f"rDNS {said.token}", capped=False)
-        )
+        hints.append(Hint(place=said.place, weight=said.weight, source="rdns", note=f"rDNS {said.token}", capped=False))
     city = gazetteer().codes.get(facts.exchange_city or "")
     if facts.exchange and city:
-        hints.append(
-            Hint(place=city, weight=_EXCHANGE, source="exchange", note=f"at {facts.exchange}", capped=False)
-        )
+        hints.append(Hint(place=city, weight=_EXCHANGE, source="exchange", note=f"at {facts.exchange}", capped=False))
     if not facts.anycast and not facts.exchange:
         hints += _from_databases(facts.databases, fits=fits)
     return hints

@@ -100,7 +100,9 @@ def decide(
     """Return the new states and a decision for each point of presence that was looked at."""
     held = {key: _soft(states.get(key, State()), window) for key, window in windows.items()}
     held = {key: _half_open(state, windows[key], now_s) for key, state in held.items()}
-    wishes = sorted((wish for key in windows if (wish := _wish(key, held[key], windows[key]))), key=lambda one: -one.low)
+    wishes = sorted(
+        (wish for key in windows if (wish := _wish(key, held[key], windows[key]))), key=lambda one: -one.low
+    )
     spared: dict[str, str] = {}
     for wish in wishes:
         serving = [key for key, state in held.items() if state.isolated_until_s is None and key != wish.key]
@@ -110,7 +112,9 @@ def decide(
             spared[wish.key] = f"{wish.why}, but it is the last one"
     held = _never_none(held, windows)
     best = _best(held, windows, by_load=by_load)
-    decisions = {key: _say(state, windows[key], now_s, spared.get(key), best=key == best) for key, state in held.items()}
+    decisions = {
+        key: _say(state, windows[key], now_s, spared.get(key), best=key == best) for key, state in held.items()
+    }
     return held, decisions
 
 
@@ -188,10 +192,10 @@ def _best(held: Mapping[str, State], windows: Mapping[str, Window], *, by_load: 
 
 def _say(state: State, window: Window, now_s: float, spared: str | None, *, best: bool) -> Decision:
     if state.isolated_until_s is not None:
-        if state.half_open(now_s):
-            why = f"half-open: {state.proven} of {PROBATION} attempts without a failure"
-            return Decision(action=Action.ISOLATE, why=why)
-        return Decision(action=Action.ISOLATE, why=_losses(window), until_s=state.isolated_until_s)
+        half = f"half-open: {state.proven} of {PROBATION} attempts without a failure"
+        open_now = state.half_open(now_s)
+        until = None if open_now else state.isolated_until_s
+        return Decision(action=Action.ISOLATE, why=half if open_now else _losses(window), until_s=until)
     if spared:
         return Decision(action=Action.KEEP, why=spared)
     if state.demoted:

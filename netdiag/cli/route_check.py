@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`netdiag route-check`: the way to a host, its networks and places, and what is wrong with it. Needs no rights."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from netdiag.cli.options import Output, output_options
+from netdiag.errors import UsageError
+
+__all__ = ["command", "host_and_port", "position"]
+
+_LAST_PORT = 65535
+_PROTOCOLS = ("tcp", "udp", "icmp")
+
+
+@click.command("route-check", short_help="Check the way to a host: networks, places, detours, addresses.")
+@click.argument("words", metavar="[api] HOST[:PORT]", nargs=-1)
+@click.option("--port", type=click.IntRange(1, _LAST_PORT), help="Port of the service.  [default: 443]")
+@click.option("--protocol", type=click.Choice(_PROTOCOLS), default="tcp", show_default=True, help="Of the probes.")
+@click.option("-4", "only_4", is_flag=True, help="IPv4 only.")
+@click.option("-6", "only_6", is_flag=True, help="IPv6 only.")
+@click.option("-n", "no_names", is_flag=True, help="Do not ask for names of routers.")
+@click.option("--resolver", "resolvers", metavar="IP", multiple=True, help="Ask this name server too. Repeatable.")
+@click.option("--asn-db", metavar="FILE", type=click.Path(path_type=Path), help="MMDB file of networks, asked first.")
+@click.option(
+    "--geo-db", "geo_dbs", metavar="FILE", type=click.Path(path_type=Path), multiple=True, help="MMDB file of places."
+)
+@click.option("--cymru", is_flag=True, help="Ask Team Cymru by DNS for networks that no table knows.")
+@click.option("--vantage", metavar="LAT,LON", help="Where this machine is.")
+@click.option("--baseline-ms", metavar="N", type=click.FloatRange(min=0, min_open=True), help="The normal round trip.")
+@click.option(
+    "--landmarks", metavar="none|cloud|FILE", default="none", show_default=True, help="Places to compare with."
+)
+@click.option("--offline", is_flag=True, help="No DNS, no HTTP: the path alone.")
+@click.option("--no-http", is_flag=True, help="Send no HTTPS request.")
+@click.option("--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="Bursts of probes.")
+@click.option(
+    "--flows", type=click.IntRange(0, 64), default=1, show_default=True, help="Flows per burst; 0: as needed."
+)
+@click.option("--watch", is_flag=True, help="Repeat, and print changes, until Ctrl-C.")
+@click.option(
+    "--every", metavar="S", type=click.FloatRange(min=5), default=60.0, show_default=True, help="With --watch."
+)
+@click.option("--load", metavar="FILE|URL", help="Load in per cent by address or place, as JSON or lines.")
+@click.option("--score", type=click.Choice(("latency", "load")), default="latency", show_default=True, help="Ranking.")
+@click.option("--write", "write_to", metavar="FILE", type=click.Path(path_type=Path), help="Keep the choice in FILE.")
+@click.option(
+    "--write-format", type=click.Choice(("json", "envoy", "hosts")), help="Of --write.  [default: by its name]"
+)
+@click.option("--replay", metavar="FILE", help="Judge stored probes: netdiag, RIPE Atlas, scamper, mtr -j.")
+@click.option("--pair", nargs=2, metavar="A B", help="Set two stored checks side by side.")
+@click.option("--no-keep", is_flag=True, help="Keep nothing in the history.")
+@output_options
+def command(words: tuple[str, ...], output: Output, **given: Any) -> int:
+    """Check the way to HOST: who carries the packets, where they go, whether that is a detour, which address to use.
+
+    Sends to the host, to name servers, and to landmarks that were allowed; all of them are listed.
+
+    \b
+    netdiag route-check api.example.com
+    netdiag route-check api.example.com --vantage 52.5,13.4 --landmarks cloud
+    netdiag route-check --replay check.json --format markdown
+    """  # noqa: D301 - click reads the control character
+    from netdiag.cli import route_run
+
+    wanted = list(words[1:] if words[:1] == ("api",) and len(words) > 1 else words)
+    if given["pair"]:
+        return route_run.pair(given["pair"], output, sys.stdout)
+    if given["replay"] is not None:
+        if wanted:
+            raise UsageError("--replay has its own target: give no HOST")
+        return route_run.replay(given, output, sys.stdout)
+    if len(wanted) != 1:
+        raise UsageError("give one HOST[:PORT]", hint="netdiag route-check api.example.com")
+    host, port = host_and_port(wanted[0], given["port"])
+    if given["only_4"] and given["only_6"]:
+        raise UsageError("-4 and -6 exclude each other")
+    if given["watch"]:
+        return route_run.watch(host, port, given, output, sys.stdout)
+    return route_run.once(host, port, given, output, sys.stdout)
+
+
+def host_and_port(word: str, port: int | None) -> tuple[str, int]:
+    """Return host and port of `HOST`, `HOST:PORT`, `[V6]:PORT` or a URL; UsageError says what is wrong."""
+    text = word.split("://", 1)[-1].split("/", 1)[0].rpartition("@")[2]
+    scheme = word.split("://", 1)[0] if "://" in word else ""
+    default = port or (80 if scheme == "http" else 443)
+    host, sep, tail = text.rpartition(":")
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        sep, tail = (":", rest[1:]) if rest.startswith(":") else ("", "")
+    elif not sep or ":" in host:
+        host, sep, tail = text, "", ""
+    if sep and not (tail.isascii() and tail.isdigit() and 0 < int(tail) <= _LAST_PORT):
+        raise UsageError(f"{word}: {tail!r} is no port")
+    if not host or any(letter.isspace() or not letter.isprintable() for letter in host) or len(host) > 253:
+        raise UsageError(f"{word!r} names no host")
+    return host, int(tail) if sep else default
+
+
+def position(text: str | None) -> tuple[float | None, float | None]:
+    """Return latitude and longitude of `52.5,13.4`; UsageError says what is wrong."""
+    if text is None:
+        return None, None
+    try:
+        latitude, longitude = (float(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"--vantage {text}: write latitude,longitude in degrees, as 52.5,13.4") from None
+    if not (abs(latitude) <= 90 and abs(longitude) <= 180):
+        raise UsageError(f"--vantage {text}: out of range")
+    return latitude, longitude

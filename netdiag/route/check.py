@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One live check: look up, connect, trace, name. It sends to the target, to resolvers and to allowed landmarks.
+
+What it sends through is a `Prober` and a `Names`, so that a test can show to whom.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from netdiag import __version__
+from netdiag.errors import NetdiagError, UsageError
+from netdiag.route.landmarks import Marks
+from netdiag.route.local import public_address
+from netdiag.route.model import (
+    Asked,
+    Clocks,
+    Connect,
+    Landmark,
+    Measurement,
+    Method,
+    Protocol,
+    Target,
+    Trace,
+    Vantage,
+)
+from netdiag.route.names import Names, subnet_of, system_resolvers
+from netdiag.route.prober import ConnectRequest, Prober, TraceRequest
+
+__all__ = ["Plan", "check"]
+
+_MOST_ADDRESSES = 8
+_TLS_ATTEMPTS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the user wants to be sent."""
+
+    host: str
+    port: int = 443
+    protocol: Protocol = Protocol.TCP
+    families: tuple[int, ...] = (4, 6)
+    rounds: int = 3
+    flows: int = 1
+    attempts: int = 12
+    names: bool = True
+    """Ask for the names of routers."""
+    resolvers: tuple[str, ...] = ()
+    offline: bool = False
+    """Neither DNS nor HTTP: the path alone."""
+    http: bool = True
+    origins: bool = False
+    """Ask Team Cymru's zones for networks that the tables do not know."""
+    latitude: float | None = None
+    longitude: float | None = None
+    marks: Marks = ()
+    privileged: bool | None = None
+
+
+def check(
+    plan: Plan, prober: Prober, names: Names, base_ns: int, *, say: Callable[[str], None] = lambda _text: None
+) -> Measurement:
+    """Return what was measured; NetdiagError where the host has no address that can be measured."""
+    realtime_ns = time.time_ns() - (time.monotonic_ns() - base_ns)
+    found = _resolve(plan, names)
+    ips = found[:_MOST_ADDRESSES]
+    say(f"connecting to {len(ips)} addresses")
+    connects = [prober.connect(_connect_request(plan, ip)) for ip in ips]
+    say("tracing")
+    traces = [prober.trace(_trace_request(plan, ip)) for ip in _to_trace(ips)]
+    marks = [prober.connect(_mark_request(mark)) for mark in plan.marks]
+    if plan.names and not plan.offline:
+        say("looking up names")
+        _name_routers(plan, names, traces)
+    now = time.monotonic_ns()
+    return Measurement(
+        version=f"netdiag {__version__}",
+        target=Target(host=plan.host, port=plan.port, protocol=plan.protocol),
+        clocks=Clocks(
+            monotonic_ns=base_ns, realtime_ns=realtime_ns, end_monotonic_ns=now, end_realtime_ns=time.time_ns()
+        ),
+        vantage=_vantage(plan, traces),
+        privileged=any(trace.privileged for trace in traces),
+        traces=tuple(traces),
+        connects=(*connects, *marks),
+        landmarks=plan.marks,
+        lookups=tuple(names.lookups),
+        asked=(*_asked(traces, connects), *_asked_marks(marks), *names.asked),
+    )
+
+
+def _resolve(plan: Plan, names: Names) -> list[str]:
+    """Return the target's addresses, the system's choice first."""
+    try:
+        literal = str(ipaddress.ip_address(plan.host.partition("%")[0].strip("[]")))
+    except ValueError:
+        literal = None
+    if literal is not None:
+        return [literal]
+    if plan.offline:
+        raise UsageError(
+            f"--offline asks no name server: {plan.host} is a name", hint="give an address, or leave --offline"
+        )
+    found = names.addresses(plan.host, plan.families)
+    kinds = [kind for kind, version in (("A", 4), ("AAAA", 6)) if version in plan.families]
+    if plan.resolvers:
+        names.ask_all(plan.resolvers, plan.host, [*kinds, "HTTPS"], _subnet(plan))
+    elif servers := system_resolvers()[:1]:
+        names.ask_all(servers, plan.host, ["HTTPS"])
+    others = [ip for look in names.lookups if look.qtype in kinds for ip in look.answers]
+    everyone = list(dict.fromkeys([*found, *others]))
+    if not everyone:
+        errors = {look.error for look in names.lookups if look.error} or {"no address"}
+        raise NetdiagError(f"{plan.host}: {', '.join(sorted(errors))}", hint="check the name, or give an address")
+    return everyone
+
+
+def _subnet(plan: Plan) -> str | None:
+    """Return the subnet to ask with; None behind a translator: the address out there is not known."""
+    public = public_address(plan.families)
+    return subnet_of(public) if public else None
+
+
+def _to_trace(ips: Sequence[str]) -> list[str]:
+    """Return one address of each IP version: ways to neighbours of an address seldom differ."""
+    chosen: dict[bool, str] = {}
+    for ip in ips:
+        chosen.setdefault(":" in ip, ip)
+    return list(chosen.values())
+
+
+def _connect_request(plan: Plan, ip: str) -> ConnectRequest:
+    secure = plan.http and not plan.offline and plan.protocol is Protocol.TCP
+    named = plan.host if secure else None
+    asked = plan.attempts if secure else 0
+    return ConnectRequest(
+        ip=ip,
+        port=plan.port,
+        attempts=plan.attempts,
+        server_name=named,
+        tls_attempts=max(_TLS_ATTEMPTS, asked) if secure else 0,
+        http_attempts=asked,
+    )
+
+
+def _mark_request(mark: Landmark) -> ConnectRequest:
+    return ConnectRequest(ip=mark.host, port=mark.port, attempts=5, landmark=mark.name)
+
+
+def _trace_request(plan: Plan, ip: str) -> TraceRequest:
+    return TraceRequest(
+        ip=ip,
+        port=plan.port,
+        protocol=plan.protocol,
+        rounds=plan.rounds,
+        flows=plan.flows,
+        privileged=plan.privileged,
+    )
+
+
+def _name_routers(plan: Plan, names: Names, traces: Iterable[Trace]) -> None:
+    servers = plan.resolvers[:1] or system_resolvers()[:1]
+    if not servers:
+        return
+    ips = [probe.reply.ip for trace in traces for probe in trace.probes if probe.reply is not None]
+    ips += [trace.ip for trace in traces]
+    names.pointers(servers[0], ips)
+    if plan.origins:
+        names.origins(servers[0], [ip for ip in dict.fromkeys(ips) if ipaddress.ip_address(ip).is_global])
+
+
+def _vantage(plan: Plan, traces: Sequence[Trace]) -> Vantage:
+    source = next((flow.source_ip for trace in traces for flow in trace.flows if flow.source_ip), None)
+    given = plan.latitude is not None
+    return Vantage(
+        source_ip=source, latitude=plan.latitude, longitude=plan.longitude, source="given" if given else None
+    )
+
+
+def _asked(traces: Iterable[Trace], connects: Iterable[Connect]) -> Iterable[Asked]:
+    for trace in traces:
+        if trace.method is not Method.IMPORTED:
+            yield Asked(purpose="trace", address=trace.ip, port=trace.port, count=len(trace.probes))
+    for connect in connects:
+        yield Asked(purpose="connect", address=connect.ip, port=connect.port, count=len(connect.attempts))
+        requests = sum(attempt.http is not None for attempt in connect.attempts)
+        if requests:
+            yield Asked(purpose="https", address=connect.ip, port=connect.port, count=requests)
+
+
+def _asked_marks(connects: Iterable[Connect]) -> Iterable[Asked]:
+    for connect in connects:
+        yield Asked(purpose="landmark", address=connect.ip, port=connect.port, count=len(connect.attempts))

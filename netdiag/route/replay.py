@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stored probes of any of four tools as a measurement: netdiag's own JSON, RIPE Atlas, scamper, `mtr -j`.
+
+Files are foreign text: what is no number, no address or too long is refused with its place, never guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from netdiag.errors import InputUnreadable
+from netdiag.route import knowledge as known
+from netdiag.route import store
+from netdiag.route.imports import atlas, mtr, scamper
+from netdiag.route.knowledge import Knowledge
+from netdiag.route.model import Measurement
+from netdiag.route.persistence import Check
+from netdiag.route.survey import Inputs
+
+__all__ = ["Stored", "read"]
+
+_MOST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """What a file holds."""
+
+    measurement: Measurement
+    knowledge: Knowledge | None
+    """None: the file has none; tables are to be asked."""
+    inputs: Inputs
+
+
+def read(data: bytes) -> Stored:
+    """Return what a file holds; InputUnreadable says what it is not and where reading ended."""
+    if len(data) > _MOST_BYTES:
+        raise InputUnreadable(f"{len(data)} bytes: too long for stored probes")
+    documents = _parse(data)
+    first = documents[0]
+    if isinstance(first, list):
+        documents, first = first, first[0] if first else {}
+    if not isinstance(first, Mapping):
+        raise InputUnreadable("not a JSON object")
+    schema = first.get("schema")
+    if isinstance(schema, str) and schema.startswith("netdiag.route/"):
+        return _own(first)
+    if isinstance(schema, str):
+        return Stored(measurement=store.from_json(first), knowledge=None, inputs=Inputs())
+    return Stored(measurement=_foreign(first, documents), knowledge=None, inputs=Inputs())
+
+
+def _parse(data: bytes) -> list[Any]:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputUnreadable(f"not UTF-8 at byte {error.start}") from error
+    try:
+        return [json.loads(text)]
+    except json.JSONDecodeError as whole:
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) < 2:
+            raise InputUnreadable(f"not JSON: {whole.msg} at byte {len(text[: whole.pos].encode())}") from whole
+        return [_line(line, number) for number, line in enumerate(lines, 1)]
+    except RecursionError as error:
+        raise InputUnreadable("not JSON of ours: nested too deep") from error
+
+
+def _line(line: str, number: int) -> Any:
+    try:
+        return json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InputUnreadable(f"not JSON in line {number}") from error
+
+
+def _own(document: Mapping[str, Any]) -> Stored:
+    if document["schema"] != "netdiag.route/1":
+        raise InputUnreadable(f"schema: {str(document['schema'])[:40]} is newer than netdiag.route/1")
+    inputs = document.get("inputs", {})
+    if not isinstance(inputs, Mapping):
+        raise InputUnreadable("inputs: expected an object")
+    return Stored(
+        measurement=store.from_json(document.get("probes")),
+        knowledge=known.from_json(document.get("knowledge")),
+        inputs=_inputs(inputs),
+    )
+
+
+def _inputs(document: Mapping[str, Any]) -> Inputs:
+    earlier = document.get("earlier", [])
+    loads = document.get("loads", {})
+    if not isinstance(earlier, list) or not isinstance(loads, Mapping):
+        raise InputUnreadable("inputs: expected a list called earlier and an object called loads")
+    if not all(_is_number(load) for load in loads.values()):
+        raise InputUnreadable("inputs.loads: expected numbers")
+    baseline = document.get("baseline_ms")
+    if baseline is not None and not (_is_number(baseline) and baseline > 0):
+        raise InputUnreadable("inputs.baseline_ms: expected a number above 0")
+    return Inputs(
+        baseline_ms=None if baseline is None else float(baseline),
+        earlier=tuple(store.restore(Check, item, f"inputs.earlier[{at}]") for at, item in enumerate(earlier)),
+        loads={str(key): float(load) for key, load in loads.items()},
+        by_load=document.get("by_load") is True,
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _foreign(first: Mapping[str, Any], documents: list[Any]) -> Measurement:
+    if "msm_id" in first or "prb_id" in first or ("result" in first and "dst_addr" in first):
+        return atlas.read([document for document in documents if isinstance(document, Mapping)])
+    if isinstance(first.get("report"), Mapping):
+        return mtr.read(first)
+    if first.get("type") in ("trace", "cycle-start", "tracelb"):
+        return scamper.read([document for document in documents if isinstance(document, Mapping)])
+    raise InputUnreadable(
+        "no stored probes: neither netdiag's JSON nor RIPE Atlas, scamper (sc_warts2json) or mtr -j",
+        hint="netdiag route-check HOST --format json -o FILE writes what --replay reads",
+    )
