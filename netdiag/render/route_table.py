@@ -114,7 +114,10 @@ def _path(paper: Paper, document: Mapping[str, Any], path: Mapping[str, Any], *,
         parts.append(f"min {ms(figures['min'])}, median {ms(figures['median'])} ms")
     if address:
         parts.append(loss(address["loss"]))
-    paper.line("  ".join(part for part in parts if part), "bold")
+    heading = "  ".join(part for part in parts if part)
+    paper.line(heading if cells(heading) <= paper.width else "  ".join(part for part in parts[:-1] if part), "bold")
+    if cells(heading) > paper.width:
+        paper.line(f"       {parts[-1]}", "bold")
     if path["hops"]:
         _grid(paper, path, verbose=verbose)
     if not path["reached"]:
@@ -134,7 +137,7 @@ def _grid(paper: Paper, path: Mapping[str, Any], *, verbose: bool) -> None:
     widths = (width, min(networks, _AS_CELLS))
     why_cells = paper.width - (_HOP_CELLS + sum(widths) + _PLACE_CELLS + _MS_CELLS + 6)
     head = ("hop", "address", "AS", "place", "ms", "why we believe it")
-    paper.line(_row(head, width), "dim")
+    paper.line(_row(head, widths), "dim")
     for hop in path["hops"]:
         shown = hop["responders"] if verbose else hop["responders"][:3]
         for at, one in enumerate(shown):
@@ -238,7 +241,7 @@ def _pops(paper: Paper, document: Mapping[str, Any]) -> None:
         losses = f"{lost['lost']}/{lost['sent']}" if lost["sent"] else UNKNOWN
         load = "unknown" if row["load_pct"] is None else f"{row['load_pct']:.0f} %"
         action = _ACTIONS.get(row["action"], row["action"])
-        reason = "" if row["action"] == "prefer" else f" ({safe(row['why'])})"
+        reason = "" if row["action"] in ("prefer", "keep") else f" ({safe(row['why'])})"
         left = f" {fit(safe(row['pop'] or UNKNOWN), 6)} {fit(_ip(row['ip'], width), width)}"
         figures = f"{fit(ms(row['rtt_ms']), 8, right=True)} {fit(ms(row['deviation_ms']), 10, right=True)}"
         paper.line(f"{left} {figures}  {fit(losses, 6)} {fit(load, 8)} {action}{reason}")

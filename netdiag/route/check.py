@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from netdiag import __version__
@@ -33,7 +34,9 @@ from netdiag.route.prober import ConnectRequest, Prober, TraceRequest
 __all__ = ["Plan", "check"]
 
 _MOST_ADDRESSES = 8
-_TLS_ATTEMPTS = 2
+_SIDE_BY_SIDE = 4
+"""Connections open to one address at a time."""
+_FEW = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +71,8 @@ def check(
     realtime_ns = time.time_ns() - (time.monotonic_ns() - base_ns)
     found = _resolve(plan, names)
     ips = found[:_MOST_ADDRESSES]
-    say(f"connecting to {len(ips)} addresses")
-    connects = [prober.connect(_connect_request(plan, ip)) for ip in ips]
-    say("tracing")
-    traces = [prober.trace(_trace_request(plan, ip)) for ip in _to_trace(ips)]
-    marks = [prober.connect(_mark_request(mark)) for mark in plan.marks]
+    say(f"measuring {len(ips)} addresses")
+    traces, connects, marks = _measure(plan, prober, ips)
     if plan.names and not plan.offline:
         say("looking up names")
         _name_routers(plan, names, traces)
@@ -133,18 +133,42 @@ def _to_trace(ips: Sequence[str]) -> list[str]:
     return list(chosen.values())
 
 
-def _connect_request(plan: Plan, ip: str) -> ConnectRequest:
+def _measure(plan: Plan, prober: Prober, ips: Sequence[str]) -> tuple[list[Trace], list[Connect], list[Connect]]:
+    """Measure all addresses at the same time, so that they can be compared: paths, connections, landmarks."""
+    traced = _to_trace(ips)
+    parts = [(ip, request) for ip in ips for request in _connect_requests(plan, ip, full=ip in traced)]
+    with ThreadPoolExecutor(max_workers=len(traced) + len(parts) + max(1, len(plan.marks))) as pool:
+        traces = [pool.submit(prober.trace, _trace_request(plan, ip)) for ip in traced]
+        connects = [(ip, pool.submit(prober.connect, request)) for ip, request in parts]
+        marks = [pool.submit(prober.connect, _mark_request(mark)) for mark in plan.marks]
+        joined = [_joined(ip, [job.result() for other, job in connects if other == ip]) for ip in ips]
+        return [job.result() for job in traces], joined, [job.result() for job in marks]
+
+
+def _joined(ip: str, parts: Sequence[Connect]) -> Connect:
+    """Return the connections to one address that were opened side by side, in order of time."""
+    attempts = sorted((one for part in parts for one in part.attempts), key=lambda one: one.started_ns)
+    return Connect(ip=ip, port=parts[0].port, attempts=tuple(attempts))
+
+
+def _connect_requests(plan: Plan, ip: str, *, full: bool) -> list[ConnectRequest]:
+    """Return requests that run side by side and make `plan.attempts` together; few ask an address that is not first."""
     secure = plan.http and not plan.offline and plan.protocol is Protocol.TCP
-    named = plan.host if secure else None
-    asked = plan.attempts if secure else 0
-    return ConnectRequest(
-        ip=ip,
-        port=plan.port,
-        attempts=plan.attempts,
-        server_name=named,
-        tls_attempts=max(_TLS_ATTEMPTS, asked) if secure else 0,
-        http_attempts=asked,
-    )
+    each = -(-plan.attempts // _SIDE_BY_SIDE)
+    requests = []
+    for number in range(_SIDE_BY_SIDE):
+        asked = (each if full else int(number < _FEW)) if secure else 0
+        requests.append(
+            ConnectRequest(
+                ip=ip,
+                port=plan.port,
+                attempts=each,
+                server_name=plan.host if secure else None,
+                tls_attempts=asked,
+                http_attempts=asked,
+            )
+        )
+    return requests
 
 
 def _mark_request(mark: Landmark) -> ConnectRequest:

@@ -141,7 +141,7 @@ def _path(survey: Survey, view: View) -> dict[str, Any]:
         "inflation": round(rtt.min_ms / view.floor_ms, 3) if rtt and view.floor_ms else None,
         "ended": str(trace.ended),
         "ignored": asdict(trace.ignored),
-        "notes": [*view.path.notes, *trace.notes, *((trace.error,) if trace.error else ())],
+        "notes": [*view.path.notes, *view.notes, *trace.notes, *((trace.error,) if trace.error else ())],
     }
 
 

@@ -72,6 +72,8 @@ class View:
     """Of connections to that address, else of the trace's own answers."""
     floor_ms: float | None
     """Light in fibre, straight there and back; None: an end is not known."""
+    notes: tuple[str, ...] = ()
+    """What places and round trips together tell of single hops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +208,7 @@ def _find(addresses: Iterable[Address], ip: str) -> Address | None:
 def _view(
     path: Path, knowledge: Knowledge, names: Mapping[str, str], here: Here | None, address: Address | None
 ) -> View:
-    goal = address.located if address is not None else None
+    goal = _goal(path, address)
     target = goal.place.point if goal is not None and goal.counts else None
     bound_ms = _bound_ms(path, address)
     located: dict[str, Located] = {}
@@ -230,7 +232,45 @@ def _view(
         regions=regions_on(case),
         rtt=rtt,
         floor_ms=floor,
+        notes=tuple(_late_answers(spots, path, here)),
     )
+
+
+def _late_answers(spots: Sequence[Spot], path: Path, here: Here | None) -> Iterable[str]:
+    """Yield a note for the first hop that stands near, answers late, and as late as all behind it: an unlabelled tunnel.
+
+    Its answers go to the end of the tunnel first, or return another way. No step in time is blamed on it.
+    """
+    if here is None:
+        return
+    least = {hop.ttl: hop.min_ms for hop in path.hops if hop.min_ms is not None}
+    for spot in spots:
+        behind = [ms for ttl, ms in least.items() if ttl > spot.ttl]
+        needed = fibre_ms(2 * distance_km(here.place.point, spot.located.place.point) + 2 * here.radius_km)
+        own = least.get(spot.ttl, 0.0)
+        if spot.located.counts and behind and own > 3 * needed + 30 and max(behind) < 1.15 * own:
+            city = spot.located.place.city or "that place"
+            yield (
+                f"hop {spot.ttl} stands in {city} and answers as late as all behind it ({own:.0f} ms): a tunnel carries "
+                "its answers to the end first, or they return a long way; no step is blamed on it"
+            )
+            return
+
+
+def _goal(path: Path, address: Address | None) -> Located | None:
+    """Return where this path's target is: of an address that several places answer, the one that its flow met."""
+    if address is None:
+        return None
+    named = [one for one in address.clusters if one.pop is not None and one.pop in gazetteer().codes]
+    own = figures.of(figures.target_ms(path.trace))
+    if len(named) < 2 or own is None:
+        return address.located
+    met = min(named, key=lambda one: abs(one.figures.min_ms - own.min_ms))
+    if met.pop == address.pop or met.pop is None:
+        return address.located
+    note = f"as {met.count} connections said: {met.pop}"
+    place = gazetteer().codes[met.pop]
+    return Located(place=place, confidence=WEIGHT * 0.9, source="header", notes=(note,))
 
 
 def _bound_ms(path: Path, address: Address | None) -> float | None:
