@@ -66,7 +66,7 @@ class FunctionProbes:
         self._orders: deque[tuple[int, int, int]] = deque()
         self._wake = threading.Event()
         self._news: deque[dict[str, Any]] = deque()
-        self._untold: deque[tuple[int, Probed, list[Probed]]] = deque()
+        self._untold: deque[tuple[int, Probed, _Process]] = deque()
         self._reasons: dict[str, None] = {}
         self._due: list[tuple[float, int, int]] = []
         self._numbers = count()
@@ -234,10 +234,10 @@ class FunctionProbes:
             return
         process.mapped.append(probed)
         if probed.shakes:
-            self._untold.append((pid, probed, list(process.probed.values())))
+            self._untold.append((pid, probed, process))
 
-    def _tell(self, pid: int, probed: Probed, others: Iterable[Probed]) -> None:
-        siblings = [probed, *(other for other in others if other.table is probed.table)]
+    def _tell(self, pid: int, probed: Probed, process: _Process) -> None:
+        siblings = [probed, *(other for other in process.probed.values() if other.table is probed.table)]
         versions = [version for each in siblings if (version := each.find_version())]
         named = next((version for version in versions if not version.startswith("build ")), None)
         self._news.append(

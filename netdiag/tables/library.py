@@ -25,8 +25,8 @@ __all__ = ["bind", "built_for", "contexts", "join", "tls_calls", "tls_libraries"
 _LIBRARIES = {TlsLibrary.OPENSSL: "openssl", TlsLibrary.BORINGSSL: "boringssl", TlsLibrary.GNUTLS: "gnutls"}
 _KINDS = {TlsCallKind.CONTEXT: "context", TlsCallKind.TRUST: "ca-bundle"}
 _BINDINGS = {TlsBinding.INSIDE: "calls", TlsBinding.AFTER: "order"}
-_EARLY_NS, _LATE_NS = 1e6, 50e6
-"""A ClientHello leaves after the first call began; one that waits in the program leaves after the last one, if late."""
+_LATE_NS = 50e6
+"""A ClientHello leaves after the first call began (before: that one was not seen); it may wait in the program."""
 _MOST_AT_ONCE = 256
 """Handshakes on the wire that are weighed for one by library."""
 
@@ -125,7 +125,7 @@ def _shake_of(calls: pd.DataFrame, handshakes: pd.DataFrame) -> Ints:
     place = order[np.minimum(np.searchsorted(shakes[order], wanted), len(order) - 1)]
     hello = handshakes["started_ns"].to_numpy()[place]
     began, ended = calls["started_ns"].to_numpy(), calls["ended_ns"].to_numpy()
-    fits = (shakes[place] == wanted) & (hello >= began - _EARLY_NS) & (hello <= ended + _LATE_NS)
+    fits = (shakes[place] == wanted) & (hello >= began) & (hello <= ended + _LATE_NS)
     return np.where(fits, place, -1)
 
 
@@ -134,7 +134,7 @@ def _alone(
 ) -> Iterator[tuple[int, int]]:
     """Yield pairs of an unbound handshake by library and a free one on the wire that can be nothing but each other."""
     hello, pid = handshakes["started_ns"].to_numpy(), handshakes["pid"].to_numpy()
-    low = np.searchsorted(hello, calls["started_ns"].to_numpy() - _EARLY_NS)
+    low = np.searchsorted(hello, calls["started_ns"].to_numpy())
     high = np.searchsorted(hello, calls["ended_ns"].to_numpy() + _LATE_NS, side="right")
     callers = calls["pid"].to_numpy()
     claims: dict[int, list[int]] = {}

@@ -184,6 +184,11 @@ def test_tls_inside_tls_joins_the_outer_handshake():
     assert len(joined) == 1
 
 
+def test_a_handshake_that_was_seen_from_its_middle_on_is_not_joined():
+    joined = join(rows(1, [10.0]), calls((0, "calls", 10.3, 14)))
+    assert list(joined["source"]) == ["wire"]
+
+
 def test_nothing_to_join():
     shakes = rows(2, [1, 2])
     assert join(shakes, calls()) is shakes

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files with TLS libraries in them, as this very process has them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from netdiag.recorder.objects import Objects
+
+
+@pytest.fixture(scope="module")
+def libssl():
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    paths = {line.split()[-1] for line in lines if "/libssl" in line}
+    if not paths:
+        pytest.skip(f"no libssl is mapped for {ssl.OPENSSL_VERSION}")
+    return paths.pop()
+
+
+def test_a_library_is_probed_where_its_functions_are(libssl):
+    found = Objects().library((libssl,), libssl)
+    assert found.table.library == "openssl"
+    assert found.shakes
+    assert {site.cookie & 0xFF for site in found.entries} == {1, 2, 3, 4}
+    assert {site.cookie & 0xFF for site in found.returns} == {1, 2, 3}  # an end has no return
+    assert os.path.samestat(os.stat(found.attach_path), os.stat(libssl))  # noqa: PTH116
+
+
+def test_a_file_is_known_by_its_inode(libssl, tmp_path):
+    objects = Objects()
+    first = objects.library((libssl,), libssl)
+    link = tmp_path / "libssl.so.3"
+    link.symlink_to(libssl)
+    assert objects.library((str(link),), str(link)) is first
+    copy = tmp_path / "libssl-1.so.3"
+    shutil.copy(libssl, copy)
+    other = objects.library((str(copy),), str(copy))
+    assert other is not first
+    assert other.entries == first.entries
+    assert other.path == str(copy)
+
+
+def test_looking_again_opens_nothing_more(libssl):
+    objects = Objects()
+    objects.library((libssl,), libssl)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(5):
+        objects.library((libssl,), libssl)
+        objects.library(("/nowhere", sys.executable), sys.executable)
+        objects.program(os.getpid())
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1
+
+
+def test_the_second_place_is_tried_where_the_first_leads_nowhere(libssl):
+    assert Objects().library(("/nowhere", libssl), libssl) is not None
+    assert Objects().library(("/nowhere",), libssl) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"#!/bin/sh\n", b"\x7fELF" + bytes(200)])
+def test_what_is_no_library_is_left_alone(tmp_path, content):
+    path = tmp_path / "libssl.so.9"
+    path.write_bytes(content)
+    assert Objects().library((str(path),), str(path)) is None
+
+
+def test_other_files_are_not_even_opened():
+    assert Objects().library(("/dev/null",), "/usr/lib/libc.so.6") is None
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="needs a program with the library inside")
+def test_a_program_with_the_library_inside():
+    with subprocess.Popen([shutil.which("node"), "-e", "setTimeout(() => 0, 20000)"]) as child:
+        found = Objects().program(child.pid)
+        child.kill()
+    if found is None:
+        pytest.skip("this build of node has it in a library of its own")
+    assert (found.table.library, found.shakes) == ("openssl", True)
+
+
+def test_a_program_without_one():
+    with subprocess.Popen(["sleep", "20"]) as child:
+        objects = Objects()
+        assert objects.program(child.pid) is None
+        assert not objects.loads_others(child.pid)
+        child.kill()
+
+
+def test_a_program_that_may_load_one():
+    assert Objects().loads_others(os.getpid())
+
+
+def test_a_process_that_is_gone():
+    child = subprocess.Popen(["true"])
+    child.wait()
+    assert Objects().program(child.pid) is None
+    assert not Objects().loads_others(child.pid)
+    assert list(Objects().usual(child.pid)) == []
+
+
+def test_the_version_is_what_the_library_says_itself():
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    path = next((line.split()[-1] for line in lines if "/libcrypto" in line), None)
+    if path is None:
+        pytest.skip("no libcrypto is mapped")
+    assert Objects().library((path,), path).find_version() == ssl.OPENSSL_VERSION.split()[1]
+
+
+def test_without_a_version_there_is_the_build(libssl):
+    version = Objects().library((libssl,), libssl).find_version()
+    assert version is None or version.startswith("build ") or version == ssl.OPENSSL_VERSION.split()[1]
