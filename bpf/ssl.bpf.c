@@ -93,7 +93,7 @@ static __always_inline struct tls_call_event *begin_event(__u64 cookie, __u64 no
 	return e;
 }
 
-static __always_inline void write_handshake(__u64 cookie, const struct nd_tls_handshake *h, __u64 handle, __u64 now)
+static __always_inline void write_handshake(__u64 cookie, const struct nd_tls_handshake *h, __u64 now)
 {
 	struct tls_call_event *e = begin_event(cookie, now);
 
@@ -105,7 +105,6 @@ static __always_inline void write_handshake(__u64 cookie, const struct nd_tls_ha
 	e->inside = h->inside;
 	e->cpu = h->cpu_unknown ? 0 : h->cpu;
 	e->cookie = h->mixed ? 0 : h->cookie;
-	e->handle = handle;
 	e->calls = h->calls;
 	e->result = h->result;
 	e->tid = h->tid;
@@ -210,7 +209,7 @@ static __always_inline void leave_handshake(struct pt_regs *ctx, __u64 cookie, _
 	h->over = worked(cookie, nd_returned(ctx));
 	bind_handshake(t, h, handle, now);
 	if (h->over)
-		write_handshake(cookie, h, handle, now);
+		write_handshake(cookie, h, now);
 }
 
 /* The object is gone, and its address free for another one: a handshake that did not end well never will. */
@@ -222,7 +221,7 @@ static __always_inline void forget_handshake(__u64 cookie, __u64 handle, __u64 n
 	if (!h)
 		return;
 	if (!h->over && h->calls)
-		write_handshake(cookie, h, handle, now);
+		write_handshake(cookie, h, now);
 	bpf_map_delete_elem(&tls_handshakes, &key);
 }
 

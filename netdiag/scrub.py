@@ -142,6 +142,10 @@ def _coverage(fact: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _tls_library(fact: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: fact.get(name) for name in ("pid", "library", "version", "how", "cheap")}
+
+
 def _tables(value: Any) -> list[Mapping[str, Any]]:
     return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
 
@@ -158,5 +162,6 @@ _FACTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "process": _process,
     "command": _command,
     "coverage": _coverage,
+    "tls_library": _tls_library,
 }
 """By kind: what is kept of a fact. Other kinds are dropped."""

@@ -143,13 +143,7 @@ class FunctionProbes:
             self._forget(pid)
         elif kind == _FORK:
             self._forget(pid)
-            family = self._processes.get(parent)
-            for probed in list(family.probed.values()) if family else ():
-                # the child has them as well; one that runs a program at once gets those that matter most in time
-                if probed.shakes or probed in family.mapped:
-                    self._probe(pid, probed)
-                if probed in family.mapped:
-                    self._note(pid, probed)
+            self._inherit(pid, self._processes.get(parent))
         elif kind == _EXEC:
             if self._objects.loads_others(pid):
                 self._usual(pid)
@@ -158,6 +152,15 @@ class FunctionProbes:
             if len(self._processes) < _MOST_PROCESSES:
                 self._processes.setdefault(pid, _Process())
             self._meet(pid)
+
+    def _inherit(self, pid: int, parent: _Process | None) -> None:
+        """A child has what its parent has; one that runs a program at once gets what matters most in time."""
+        for probed in list(parent.probed.values()) if parent else ():
+            mapped = parent is not None and probed in parent.mapped
+            if probed.shakes or mapped:
+                self._probe(pid, probed)
+            if mapped:
+                self._note(pid, probed)
 
     def _forget(self, pid: int) -> None:
         process = self._processes.pop(pid, None)

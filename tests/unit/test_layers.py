@@ -29,6 +29,7 @@ STANDARD_ONLY = (
     "processes",
     "recorder",
     "recording.writer",
+    "symbols",
 )
 """The recorder and all that it loads: a third-party import there costs its start-up time and memory."""
 

@@ -210,7 +210,6 @@ struct tls_call_event {
 	nd_cookie cookie;
 	nd_duration_ns inside; /* from entry to return, over all calls */
 	nd_duration_ns cpu; /* of the thread, inside; 0 = not known */
-	__u64 handle; /* address of the library's object in the process */
 	__u32 calls;
 	__s32 result; /* of the last call, as the library returned it */
 	nd_pid tgid;
