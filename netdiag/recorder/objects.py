@@ -79,6 +79,8 @@ class Objects:
     _tables: tuple[Table, ...] = field(default_factory=tables)
     _known: dict[tuple[int, int, int, int], Probed | None] = field(default_factory=dict)
     _loaders: dict[tuple[int, int, int, int], bool] = field(default_factory=dict)
+    denied: set[str] = field(default_factory=set)
+    """Libraries that may not be opened."""
 
     def library(self, places: tuple[str, ...], path: str) -> Probed | None:
         """Look at a mapped file, to which one of `places` leads from here; None when there is nothing to probe."""
@@ -124,7 +126,12 @@ class Objects:
             os.close(fd)
 
     def _look(self, places: tuple[str, ...], path: str, wanted: list[Table]) -> Probed | None:
-        fd = _open(places)
+        try:
+            fd = _open(places)
+        except PermissionError:
+            if len(self.denied) < _MOST:
+                self.denied.add(path)
+            return None
         if fd is None:
             return None
         key = _key(fd)
@@ -145,11 +152,17 @@ def _exists(path: str) -> bool:
 
 
 def _open(places: tuple[str, ...]) -> int | None:
+    """Return a descriptor by the first way that leads somewhere; PermissionError when one was barred and none did."""
+    barred: PermissionError | None = None
     for place in places:
         try:
             return os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        except PermissionError as error:
+            barred = error
         except OSError:
             continue
+    if barred is not None:
+        raise barred
     return None
 
 

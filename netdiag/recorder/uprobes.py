@@ -103,7 +103,7 @@ class FunctionProbes:
 
     def reasons(self) -> list[str]:
         """Return why something could not be probed; nothing when all could."""
-        return list(self._reasons)
+        return [*self._reasons, *(f"{path} may not be opened" for path in sorted(self._objects.denied)[:_MOST_REASONS])]
 
     def stop(self) -> None:
         """Follow no longer, and say what was not said yet."""
@@ -198,7 +198,12 @@ class FunctionProbes:
         process = self._processes.get(pid)
         if process is not None and process.size == size:
             return
-        for places, path in _mapped(pid):
+        try:
+            mapped = list(_mapped(pid))
+        except PermissionError:
+            self._reasons["the memory map of a process may not be read: its TLS libraries are not known"] = None
+            return
+        for places, path in mapped:
             probed = self._objects.library(places, path)
             if probed is not None:
                 self._probe(pid, probed)
@@ -268,6 +273,8 @@ def _mapped(pid: int) -> Iterator[tuple[tuple[str, ...], str]]:
     try:
         with open(f"/proc/{pid}/maps", "rb") as file:
             lines = file.read(_MOST_MAPS_BYTES).splitlines()
+    except PermissionError:
+        raise
     except OSError:
         return
     for line in lines:

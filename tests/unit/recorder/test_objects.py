@@ -115,3 +115,14 @@ def test_the_version_is_what_the_library_says_itself():
 def test_without_a_version_there_is_the_build(libssl):
     version = Objects().library((libssl,), libssl).find_version()
     assert version is None or version.startswith("build ") or version == ssl.OPENSSL_VERSION.split()[1]
+
+
+def test_what_may_not_be_opened_is_remembered(monkeypatch):
+    def barred(*_):
+        raise PermissionError
+
+    objects = Objects()
+    with monkeypatch.context() as patch:
+        patch.setattr("os.open", barred)
+        assert objects.library(("/x/libssl.so.3",), "/x/libssl.so.3") is None
+    assert objects.denied == {"/x/libssl.so.3"}

@@ -34,6 +34,7 @@ class Machine:
         self.attached: list[tuple[int, str, bool]] = []
         self.refuse = ""
         self.closed: list[int] = []
+        self.denied: set[str] = set()
 
     def file(self, path, *, shakes=True):
         number = len(self.files) + 900
@@ -200,6 +201,20 @@ def test_a_process_that_ended_meanwhile_is_no_reason(machine, probes):
     machine.usual_names, machine.refuse = ["libssl"], "No such process (ESRCH)"
     probes.start([7])
     assert probes.reasons() == []
+
+
+def test_what_may_not_be_looked_at_is_a_reason(machine, probes, monkeypatch):
+    def barred(pid):
+        raise PermissionError(pid)
+
+    machine.mapped[7] = ["libssl"]
+    monkeypatch.setattr(uprobes, "_mapped", barred)
+    probes.start([7])
+    machine.denied = {"/usr/lib/libssl.so.3"}
+    assert probes.reasons() == [
+        "the memory map of a process may not be read: its TLS libraries are not known",
+        "/usr/lib/libssl.so.3 may not be opened",
+    ]
 
 
 def test_there_is_a_limit(machine, probes, monkeypatch):
