@@ -72,7 +72,7 @@ def contexts(events: Columns) -> pd.DataFrame:
 
 
 def built_for(made: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
-    """Return the contexts with the connection that each was made for: the next one that its thread makes a handshake on.
+    """Return the contexts with the connection that each was made for: the one of its thread's next handshake.
 
     NaN where there is none, or where it is not known which one it is.
     """
