@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable
 
 from netdiag.errors import NotPermitted
-from netdiag.route.engine import connects, explore
+from netdiag.route.engine import connects, explore, session
 from netdiag.route.engine.channel import Channel, source_address
 from netdiag.route.engine.course import Course
 from netdiag.route.engine.datagram import Datagram
 from netdiag.route.engine.packet import MAGIC_BYTES
 from netdiag.route.engine.raw import Raw
+from netdiag.route.engine.session import Endpoints, InSession
 from netdiag.route.engine.tcp_connect import TcpConnect
 from netdiag.route.model import Connect, Ended, Flow, Method, Protocol, Trace
 from netdiag.route.prober import ConnectRequest, TraceRequest
@@ -57,6 +58,25 @@ class LiveProber:
             course = Course(channel, request, base_ns=self.base_ns, source=chance)
             notes += explore.run(course, request)
             return course.trace(notes=notes, error=None if course.sent else "nothing could be sent")
+        finally:
+            channel.close()
+
+    def inside(self, ends: Endpoints, request: TraceRequest, *, learn_s: float = 5.0) -> Trace:
+        """Return the way of an open connection's own segments. NotPermitted without raw sockets.
+
+        `request` says how far and how often. A connection that stays silent for `learn_s` makes a failed trace.
+        """
+        chance = random.SystemRandom()
+        try:
+            numbers = session.learn(ends, learn_s)
+            if numbers is None:
+                return self._failed(request, "the far end sent nothing to learn the connection's numbers from")
+            channel = InSession(ends, numbers, chance=chance)
+        except PermissionError:
+            raise NotPermitted(_NO_RAW, hint="start it with sudo") from None
+        try:
+            course = Course(channel, request, base_ns=self.base_ns, source=chance)
+            return course.trace(notes=explore.run(course, request))
         finally:
             channel.close()
 

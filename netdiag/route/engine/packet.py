@@ -11,7 +11,19 @@ import ipaddress
 import struct
 from dataclasses import dataclass
 
-__all__ = ["MAGIC_BYTES", "FlowKey", "checksum", "echo", "fold", "number_in", "packed", "payload", "syn", "udp"]
+__all__ = [
+    "MAGIC_BYTES",
+    "FlowKey",
+    "acknowledgement",
+    "checksum",
+    "echo",
+    "fold",
+    "number_in",
+    "packed",
+    "payload",
+    "syn",
+    "udp",
+]
 
 MAGIC_BYTES = 8
 """Random bytes at the start of each payload: who can repeat them has seen our packet."""
@@ -86,6 +98,17 @@ def syn(flow: FlowKey, ttl: int, sequence: int, number: int) -> bytes:
     """Return a SYN; `sequence` names the probe, `number` goes into the IPv4 id as well."""
     head = struct.pack("!HHIIBBHHH", flow.source_port, flow.port, sequence, 0, 6 << 4, 2, _WINDOW, 0, 0)
     return _packet(flow, ttl, number, _TCP, head + _SYN_OPTIONS, 16)
+
+
+def acknowledgement(flow: FlowKey, ttl: int, sequence: int, acknowledged: int, number: int) -> bytes:
+    """Return an empty segment of an open connection; `number` goes into the window and the IPv4 id.
+
+    Where the far end has acknowledged `sequence` already, it discards the segment before it looks at the window.
+    """
+    head = struct.pack(
+        "!HHIIBBHHH", flow.source_port, flow.port, sequence, acknowledged, 5 << 4, 0x10, number & 0xFFFF, 0, 0
+    )
+    return _packet(flow, ttl, number, _TCP, head, 16)
 
 
 def udp(flow: FlowKey, ttl: int, number: int) -> bytes:
