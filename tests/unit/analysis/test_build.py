@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -36,8 +37,8 @@ def test_numbers_carry_no_needless_digits():
 
 def make(stage, **options):
     case = prepare(stage.tables(), Options())
-    values = {"code": "reuse.client-per-call", "links": case.links, "count": 1, "of": 1, "confidence": 0.9}
-    return finding(case, Seen(**(values | options)))
+    seen = Seen(code="reuse.client-per-call", links=tuple(case.links), count=1, of=1, confidence=0.9)
+    return finding(case, replace(seen, **options))
 
 
 def test_evidence_is_bounded(stage):

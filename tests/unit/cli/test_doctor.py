@@ -3,28 +3,22 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from types import ModuleType
 
 import pytest
 
 from netdiag.cli.doctor import table
+from netdiag.doctor import Check, State
 from tests.fakes.commands import call
 
-
-@dataclass(frozen=True)
-class Check:
-    name: str
-    state: str
-    detail: str | None = None
-    remedy: str | None = None
-
-
-FINE = Check("kernel BTF", "ok", "6.12.0, x86_64")
+FINE = Check(name="kernel BTF", state=State.OK, detail="6.12.0, x86_64")
 POOR = Check(
-    "wire", "degraded", "no cgroup2 at the usual place " * 4, "mount it: mount -t cgroup2 none /sys/fs/cgroup " * 2
+    name="wire",
+    state=State.DEGRADED,
+    detail="no cgroup2 at the usual place " * 4,
+    remedy="mount it: mount -t cgroup2 none /sys/fs/cgroup " * 2,
 )
-GONE = Check("libbpf", "missing", None, "apt install libbpf1")
+GONE = Check(name="libbpf", state=State.MISSING, detail="", remedy="apt install libbpf1")
 
 
 @pytest.fixture
@@ -57,4 +51,4 @@ def test_status(capsys, doctor, checks, status):
 def test_json(capsys, doctor):
     doctor.extend([FINE, GONE])
     found = json.loads(call(capsys, "doctor", "--format", "json").out)
-    assert found[1] == {"name": "libbpf", "state": "missing", "detail": None, "remedy": "apt install libbpf1"}
+    assert found[1] == {"name": "libbpf", "state": "missing", "detail": "", "remedy": "apt install libbpf1"}

@@ -26,6 +26,7 @@ def libssl():
 
 def test_a_library_is_probed_where_its_functions_are(libssl):
     found = Objects().library((libssl,), libssl)
+    assert found is not None
     assert found.table.library == "openssl"
     assert found.shakes
     assert {site.cookie & 0xFF for site in found.entries} == {1, 2, 3, 4}
@@ -42,6 +43,8 @@ def test_a_file_is_known_by_its_inode(libssl, tmp_path):
     copy = tmp_path / "libssl-1.so.3"
     shutil.copy(libssl, copy)
     other = objects.library((str(copy),), str(copy))
+    assert other is not None
+    assert first is not None
     assert other is not first
     assert other.entries == first.entries
     assert other.path == str(copy)
@@ -76,7 +79,7 @@ def test_other_files_are_not_even_opened():
 
 @pytest.mark.skipif(not shutil.which("node"), reason="needs a program with the library inside")
 def test_a_program_with_the_library_inside():
-    with subprocess.Popen([shutil.which("node"), "-e", "setTimeout(() => 0, 20000)"]) as child:
+    with subprocess.Popen(["node", "-e", "setTimeout(() => 0, 20000)"]) as child:
         found = Objects().program(child.pid)
         child.kill()
     if found is None:
@@ -109,11 +112,15 @@ def test_the_version_is_what_the_library_says_itself():
     path = next((line.split()[-1] for line in lines if "/libcrypto" in line), None)
     if path is None:
         pytest.skip("no libcrypto is mapped")
-    assert Objects().library((path,), path).find_version() == ssl.OPENSSL_VERSION.split()[1]
+    found = Objects().library((path,), path)
+    assert found is not None
+    assert found.find_version() == ssl.OPENSSL_VERSION.split()[1]
 
 
 def test_without_a_version_there_is_the_build(libssl):
-    version = Objects().library((libssl,), libssl).find_version()
+    found = Objects().library((libssl,), libssl)
+    assert found is not None
+    version = found.find_version()
     assert version is None or version.startswith("build ") or version == ssl.OPENSSL_VERSION.split()[1]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from netdiag.ebpf import uprobe
 from netdiag.ebpf.uprobe import Site
 from netdiag.errors import Unsupported
 from netdiag.recorder import uprobes
@@ -74,9 +75,9 @@ def machine(monkeypatch):
     monkeypatch.setattr(uprobes, "Objects", lambda: made)
     monkeypatch.setattr(uprobes, "_mapped", lambda pid: [((path,), path) for path in made.mapped.get(pid, ())])
     monkeypatch.setattr(uprobes, "_first_word", lambda path: b"%d" % made.size if _pid(path) in made.mapped else b"")
-    monkeypatch.setattr(uprobes.uprobe, "has_multi", lambda _: True)
-    monkeypatch.setattr(uprobes.uprobe, "attach", made.attach)
-    monkeypatch.setattr(uprobes.uprobe, "close_all", made.closed.extend)
+    monkeypatch.setattr(uprobe, "has_multi", lambda _: True)
+    monkeypatch.setattr(uprobe, "attach", made.attach)
+    monkeypatch.setattr(uprobe, "close_all", made.closed.extend)
     return made
 
 
@@ -172,8 +173,13 @@ def test_a_library_that_comes_later_is_found(machine, probes):
 
 
 def test_an_unchanged_process_is_not_looked_at_again(machine, probes, monkeypatch):
-    looks = []
-    monkeypatch.setattr(uprobes, "_mapped", lambda pid: looks.append(pid) or [(("libssl",), "libssl")])
+    looks: list[int] = []
+
+    def mapped(pid):
+        looks.append(pid)
+        return [(("libssl",), "libssl")]
+
+    monkeypatch.setattr(uprobes, "_mapped", mapped)
     machine.mapped[7] = ["libssl"]
     probes.start([7])
     time.sleep(0.1)
