@@ -353,7 +353,8 @@ static __always_inline void handle_io(struct sock *sk, int size, __u8 direction)
 		tp = bpf_skc_to_tcp_sock(sk);
 		if (tp && !nd_unread(tp, nd_fin_received(sk)))
 			s->arrived = 0;
-		if (tp && s->zero_since && nd_receive_window(tp) > 0) {
+		/* once all is read, a window that was not announced anew holds nobody back */
+		if (tp && s->zero_since && (!s->arrived || nd_receive_window(tp) > 0)) {
 			s->zero_window += now - s->zero_since;
 			s->zero_since = 0;
 		}
