@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from typing import Protocol as Interface
 
 from netdiag.route.lab.topology import Way, shipped
 from netdiag.route.lab.world import NOBODY, World
@@ -22,7 +23,7 @@ from netdiag.route.model import Connect, Method, Trace
 from netdiag.route.replies import from_target
 from netdiag.route.store import restore
 
-__all__ = ["Check", "Proof", "compare", "connects", "prove", "traces"]
+__all__ = ["Bench", "Check", "Proof", "compare", "connects", "prove", "traces"]
 
 TOLERANCE_MS = 2.0
 """Of the smallest of several round trips; the emulator itself is late by some tenths."""
@@ -52,7 +53,18 @@ class Proof:
         return all(check.right for check in self.checks)
 
 
-def traces(world: World, requests: Sequence[Mapping[str, Any]], *, uid: int = 0) -> list[Trace]:
+class Bench(Interface):
+    """A network with a client's end in which programs can run."""
+
+    folder: Path
+    """Readable by everyone."""
+
+    def run(self, argv: Sequence[str], *, uid: int = 0, timeout_s: float = 60.0) -> str:
+        """Return what `argv` prints at the client's end, as that user."""
+        ...
+
+
+def traces(world: Bench, requests: Sequence[Mapping[str, Any]], *, uid: int = 0) -> list[Trace]:
     """Return what the engine traces at the client's end of a network, as that user; members as of `TraceRequest`.
 
     Unsupported where the engine cannot run there.
@@ -60,13 +72,13 @@ def traces(world: World, requests: Sequence[Mapping[str, Any]], *, uid: int = 0)
     return [restore(Trace, result) for result in _measure(world, requests, uid)]
 
 
-def connects(world: World, requests: Sequence[Mapping[str, Any]], *, uid: int = 0) -> list[Connect]:
+def connects(world: Bench, requests: Sequence[Mapping[str, Any]], *, uid: int = 0) -> list[Connect]:
     """Return the connections that the engine opens there; members as of `ConnectRequest`."""
     marked = [{**request, "connect": True} for request in requests]
     return [restore(Connect, result) for result in _measure(world, marked, uid)]
 
 
-def _measure(world: World, requests: Sequence[Mapping[str, Any]], uid: int) -> list[Any]:
+def _measure(world: Bench, requests: Sequence[Mapping[str, Any]], uid: int) -> list[Any]:
     path = world.folder / "requests.json"
     path.write_text(json.dumps(list(requests)))
     shown = json.loads(world.run([sys.executable, "-m", "netdiag.route.engine", str(path)], uid=uid))

@@ -24,7 +24,17 @@ from netdiag.route.lab import databases
 from netdiag.route.lab.topology import Topology, load
 from netdiag.route.lab.wire import DEVICES
 
-__all__ = ["NOBODY", "RESOLVER", "World"]
+__all__ = [
+    "NOBODY",
+    "RESOLVER",
+    "World",
+    "add_namespace",
+    "as_user",
+    "check_rights",
+    "output",
+    "set_variables",
+    "start",
+]
 
 NOBODY = 65534
 RESOLVER = "127.0.0.53"
@@ -52,7 +62,7 @@ class World:
         self.topology: Topology
 
     def __enter__(self) -> Self:
-        _check_rights()
+        check_rights()
         try:
             self._make()
         except BaseException:
@@ -66,20 +76,11 @@ class World:
     def command(self, argv: Sequence[str], *, uid: int = 0) -> list[str]:
         """Return the command that runs `argv` at the client's end, with the lab's resolver; `uid` drops all rights."""
         bind = f'mount --bind {self.folder}/resolv.conf /etc/resolv.conf && exec "$@"'
-        argv = list(argv)
-        if uid:
-            drop = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all"]
-            argv = [*drop, "--bounding-set=-all", "--", *argv]
-        return inside(self.client, ["unshare", "--mount", "--", "sh", "-c", bind, "sh", *argv])
+        return inside(self.client, ["unshare", "--mount", "--", "sh", "-c", bind, "sh", *as_user(argv, uid)])
 
     def run(self, argv: Sequence[str], *, uid: int = 0, timeout_s: float = 60.0) -> str:
         """Return what `argv` prints at the client's end; Unsupported with its own words where it fails."""
-        done = subprocess.run(
-            self.command(argv, uid=uid), capture_output=True, text=True, check=False, timeout=timeout_s, cwd=_code()
-        )
-        if done.returncode:
-            raise Unsupported(f"{argv[0]}: exit {done.returncode}: {done.stderr.strip()[-400:]}")
-        return done.stdout
+        return output(self.command(argv, uid=uid), timeout_s)
 
     def _make(self) -> None:
         self.folder = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="ndroute-")))
@@ -91,21 +92,16 @@ class World:
         self.topology = load(self.path)
         self.asn_db, self.geo_db = databases.write_all(self.topology, self.folder)
         for name in (self.client, self.server):
-            command(["ip", "netns", "add", name])
-            self._cleanup.callback(_remove, name)
-            command(["ip", "-n", name, "link", "set", "lo", "up"])
-        self._set(self.client, _CLIENT_SYSCTLS | ({"net.ipv4.ping_group_range": "0 2147483647"} if self._ping else {}))
-        self._set(self.server, _SERVER_SYSCTLS)
+            add_namespace(self._cleanup, name)
+        set_variables(
+            self.client, _CLIENT_SYSCTLS | ({"net.ipv4.ping_group_range": "0 2147483647"} if self._ping else {})
+        )
+        set_variables(self.server, _SERVER_SYSCTLS)
         self._program(self.client, "netdiag.route.lab.wire", str(self.path), str(self._seed))
         command(["ip", "-n", self.client, "link", "set", DEVICES[1], "netns", self.server])
         self._configure()
         self._program(self.server, "netdiag.route.lab.origin", str(self.path))
         self._program(self.client, "netdiag.route.lab.resolver", str(self.path), RESOLVER)
-
-    def _set(self, namespace: str, values: Mapping[str, str]) -> None:
-        for name, value in values.items():
-            with suppress(Unsupported):  # older kernels lack some of them
-                command(inside(namespace, ["sysctl", "-qw", f"{name}={value}"]))
 
     def _configure(self) -> None:
         client, server = self.client, self.server
@@ -118,15 +114,50 @@ class World:
             command(["ip", "-n", namespace, "-batch", "-"], text="\n".join(batch) + "\n")
 
     def _program(self, namespace: str, module: str, *arguments: str) -> None:
-        argv = inside(namespace, [sys.executable, "-m", module, *arguments])
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=_code())
-        self._cleanup.callback(process.wait)
-        self._cleanup.callback(process.terminate)
-        if process.stdout is None:
-            raise Unsupported(f"{module} has no output")
-        self._cleanup.callback(process.stdout.close)
-        if process.stdout.readline().strip() != "ready":
-            raise Unsupported(f"{module} did not start", hint="it needs /dev/net/tun")
+        start(self._cleanup, namespace, module, *arguments)
+
+
+def as_user(argv: Sequence[str], uid: int) -> list[str]:
+    """Return the command that runs `argv` as a user without any capability; 0: as it is."""
+    if not uid:
+        return list(argv)
+    drop = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
+    return [*drop, "--", *argv]
+
+
+def output(argv: Sequence[str], timeout_s: float) -> str:
+    """Return what a command prints; Unsupported with its own words where it fails."""
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=timeout_s, cwd=_code())
+    if done.returncode:
+        raise Unsupported(f"{' '.join(argv)[-200:]}: exit {done.returncode}: {done.stderr.strip()[-400:]}")
+    return done.stdout
+
+
+def start(cleanup: ExitStack, namespace: str, module: str, *arguments: str) -> None:
+    """Run one of the lab's programs in a namespace until `cleanup` ends; return when it says that it is ready."""
+    argv = inside(namespace, [sys.executable, "-m", module, *arguments])
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=_code())
+    cleanup.callback(process.wait)
+    cleanup.callback(process.terminate)
+    if process.stdout is None:
+        raise Unsupported(f"{module} has no output")
+    cleanup.callback(process.stdout.close)
+    if process.stdout.readline().strip() != "ready":
+        raise Unsupported(f"{module} did not start", hint="it needs /dev/net/tun")
+
+
+def add_namespace(cleanup: ExitStack, name: str) -> None:
+    """Make a network namespace with its loopback up, until `cleanup` ends."""
+    command(["ip", "netns", "add", name])
+    cleanup.callback(command, ["ip", "netns", "del", name])
+    command(["ip", "-n", name, "link", "set", "lo", "up"])
+
+
+def set_variables(namespace: str, values: Mapping[str, str]) -> None:
+    """Set kernel variables of a namespace; those that an older kernel lacks are left."""
+    for name, value in values.items():
+        with suppress(Unsupported):
+            command(inside(namespace, ["sysctl", "-qw", f"{name}={value}"]))
 
 
 def _code() -> Path:
@@ -134,11 +165,8 @@ def _code() -> Path:
     return Path(__file__).parents[3]
 
 
-def _remove(namespace: str) -> None:
-    command(["ip", "netns", "del", namespace])
-
-
-def _check_rights() -> None:
+def check_rights() -> None:
+    """Raise NotPermitted or Unsupported where networks of namespaces can't be made."""
     if os.geteuid() != 0:
         raise NotPermitted("the lab makes private network namespaces", hint="start it with sudo")
     missing = [name for name in ("ip", "nsenter", "unshare", "setpriv", "sysctl") if shutil.which(name) is None]
