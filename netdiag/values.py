@@ -12,9 +12,6 @@ from functools import lru_cache
 from numbers import Real
 from typing import Any, TypeAlias
 
-import numpy as np
-import pandas as pd
-
 __all__ = [
     "Convert",
     "clean",
@@ -37,6 +34,8 @@ __all__ = [
 Convert: TypeAlias = Callable[[Any], Any]
 """From a cell to a JSON value."""
 
+_BOOLS = ("bool", "bool_")
+"""Of Python and of NumPy, which is not loaded for it."""
 _NS_PER_S = 1_000_000_000
 _LAST_NS = 253_402_300_799 * _NS_PER_S
 """The last second of the year 9999; a forged clock can say anything."""
@@ -64,7 +63,9 @@ def instants(base_ns: int) -> Convert:
 
 def is_unknown(value: Any) -> bool:
     """Tell whether a cell holds nothing: None, NaN, NA or an infinity."""
-    return value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value))
+    if value is None or isinstance(value, float):
+        return value is None or not math.isfinite(value)
+    return type(value).__name__ == "NAType"  # pandas.NA, without loading pandas where there is none
 
 
 def _is_number(value: Any) -> bool:
@@ -97,7 +98,7 @@ def to_ms(value: Any) -> float | None:
 
 def to_bool(value: Any) -> bool | None:
     """Return true or false, None where unknown."""
-    return bool(value) if isinstance(value, bool | np.bool_) or _is_number(value) else None
+    return bool(value) if type(value).__name__ in _BOOLS or _is_number(value) else None
 
 
 def to_texts(value: Any) -> list[str] | None:

@@ -10,17 +10,17 @@ from typing import Any
 import click
 
 from netdiag.cli.options import Output, output_options
+from netdiag.cli.route_words import LAST_PORT, host_and_port
 from netdiag.errors import UsageError
 
-__all__ = ["command", "host_and_port", "position"]
+__all__ = ["command"]
 
-_LAST_PORT = 65535
 _PROTOCOLS = ("tcp", "udp", "icmp")
 
 
 @click.command("route-check", short_help="Check the way to a host: networks, places, detours, addresses.")
 @click.argument("words", metavar="[api] HOST[:PORT]", nargs=-1)
-@click.option("--port", type=click.IntRange(1, _LAST_PORT), help="Port of the service.  [default: 443]")
+@click.option("--port", type=click.IntRange(1, LAST_PORT), help="Port of the service.  [default: 443]")
 @click.option("--protocol", type=click.Choice(_PROTOCOLS), default="tcp", show_default=True, help="Of the probes.")
 @click.option("-4", "only_4", is_flag=True, help="IPv4 only.")
 @click.option("-6", "only_6", is_flag=True, help="IPv6 only.")
@@ -83,34 +83,3 @@ def command(words: tuple[str, ...], output: Output, **given: Any) -> int:
     if given["watch"]:
         return route_run.watch(host, port, given, output, sys.stdout)
     return route_run.once(host, port, given, output, sys.stdout)
-
-
-def host_and_port(word: str, port: int | None) -> tuple[str, int]:
-    """Return host and port of `HOST`, `HOST:PORT`, `[V6]:PORT` or a URL; UsageError says what is wrong."""
-    text = word.split("://", 1)[-1].split("/", 1)[0].rpartition("@")[2]
-    scheme = word.split("://", 1)[0] if "://" in word else ""
-    default = port or (80 if scheme == "http" else 443)
-    host, sep, tail = text.rpartition(":")
-    if text.startswith("["):
-        host, _, rest = text[1:].partition("]")
-        sep, tail = (":", rest[1:]) if rest.startswith(":") else ("", "")
-    elif not sep or ":" in host:
-        host, sep, tail = text, "", ""
-    if sep and not (tail.isascii() and tail.isdigit() and 0 < int(tail) <= _LAST_PORT):
-        raise UsageError(f"{word}: {tail!r} is no port")
-    if not host or any(letter.isspace() or not letter.isprintable() for letter in host) or len(host) > 253:
-        raise UsageError(f"{word!r} names no host")
-    return host, int(tail) if sep else default
-
-
-def position(text: str | None) -> tuple[float | None, float | None]:
-    """Return latitude and longitude of `52.5,13.4`; UsageError says what is wrong."""
-    if text is None:
-        return None, None
-    try:
-        latitude, longitude = (float(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"--vantage {text}: write latitude,longitude in degrees, as 52.5,13.4") from None
-    if not (abs(latitude) <= 90 and abs(longitude) <= 180):
-        raise UsageError(f"--vantage {text}: out of range")
-    return latitude, longitude

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from netdiag import config
 from netdiag.cli.options import Output, wants_color
 from netdiag.cli.results import gate, say, write_text
-from netdiag.cli.route_check import position
+from netdiag.cli.route_words import position
 from netdiag.errors import InputUnreadable, UsageError
 from netdiag.render import Options, route
 from netdiag.render import route_pair as side_by_side

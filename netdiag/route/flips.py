@@ -39,8 +39,8 @@ class Cluster:
 def clusters(connect: Connect) -> tuple[Cluster, ...]:
     """Return the groups of connections to an address, the nearest first; one group where no flip shows.
 
-    Groups differ by the point of presence that they name. Without names they differ where a gap in the round trips is
-    wider than 15 ms and four times what either side scatters, with two connections at least on both sides.
+    Groups differ by the point of presence that they name. Where none is named they differ where a gap in the round
+    trips is wider than 15 ms and four times what either side scatters, with two connections at least on both sides.
     """
     measured = figures.connect_ms([connect])
     if not measured:
@@ -54,7 +54,8 @@ def clusters(connect: Connect) -> tuple[Cluster, ...]:
         groups = [_cluster(code, pairs) for code, pairs in named.items() if code is not None]
         return tuple(sorted(groups, key=lambda one: one.figures.min_ms))
     code = codes[0] if codes else None
-    parts = _split(sorted(measured, key=lambda pair: pair[1])) if len(measured) >= LEAST_PORTS else [measured]
+    enough = code is None and len(measured) >= LEAST_PORTS
+    parts = _split(sorted(measured, key=lambda pair: pair[1])) if enough else [measured]
     return tuple(_cluster(code if len(parts) == 1 else None, part) for part in parts)
 
 

@@ -73,7 +73,8 @@ class Patterns:
         return _by_city(text.rpartition(".")[0].rpartition(".")[0], cities)
 
     def _customer(self, text: str) -> bool:
-        return any(token in self.customers for token in re.split(r"[.\-_]", text))
+        own = text.rpartition(".")[0].rpartition(".")[0]  # the owner's domain may be called anything
+        return any(token in self.customers for token in re.split(r"[.\-_]", own))
 
 
 def _by_operator(operator: Operator, rest: str, cities: Gazetteer) -> NameHint | None:

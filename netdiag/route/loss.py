@@ -29,6 +29,8 @@ class Loss:
 
 def lower(lost: int, sent: int) -> float:
     """Return the one-sided 95 % lower bound of the share (Wilson's score interval); `sent` is above 0."""
+    if not lost:
+        return 0.0
     share, z2 = lost / sent, _Z95 * _Z95
     middle = share + z2 / (2 * sent)
     margin = _Z95 * math.sqrt(share * (1 - share) / sent + z2 / (4 * sent * sent))

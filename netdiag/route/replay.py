@@ -6,6 +6,7 @@ Files are foreign text: what is no number, no address or too long is refused wit
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from netdiag.route.survey import Inputs
 __all__ = ["Stored", "read"]
 
 _MOST_BYTES = 256 << 20
+_MOST_MS = 3_600_000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +51,8 @@ def read(data: bytes) -> Stored:
     if isinstance(schema, str) and schema.startswith("netdiag.route/"):
         return _own(first)
     if isinstance(schema, str):
-        return Stored(measurement=store.from_json(first), knowledge=None, inputs=Inputs())
-    return Stored(measurement=_foreign(first, documents), knowledge=None, inputs=Inputs())
+        return Stored(measurement=_checked(store.from_json(first)), knowledge=None, inputs=Inputs())
+    return Stored(measurement=_checked(_foreign(first, documents)), knowledge=None, inputs=Inputs())
 
 
 def _parse(data: bytes) -> list[Any]:
@@ -76,6 +78,40 @@ def _line(line: str, number: int) -> Any:
         raise InputUnreadable(f"not JSON in line {number}") from error
 
 
+def _checked(measurement: Measurement) -> Measurement:
+    """Return a measurement whose addresses, distances and times are possible; InputUnreadable names what is not."""
+    for at, trace in enumerate(measurement.traces):
+        _address(trace.ip, f"traces[{at}].ip")
+        for number, probe in enumerate(trace.probes):
+            where = f"traces[{at}].probes[{number}]"
+            _range(probe.ttl, 0, 255, f"{where}.ttl")
+            if probe.reply is not None:
+                _address(probe.reply.ip, f"{where}.reply.ip")
+                _range(probe.reply.rtt_ms, 0, _MOST_MS, f"{where}.reply.rtt_ms")
+    for at, connect in enumerate(measurement.connects):
+        _address(connect.ip, f"connects[{at}].ip")
+        for number, attempt in enumerate(connect.attempts):
+            _range(attempt.connect_ms or 0, 0, _MOST_MS, f"connects[{at}].attempts[{number}].connect_ms")
+    points = [(measurement.vantage.latitude, measurement.vantage.longitude)]
+    points += [(mark.latitude, mark.longitude) for mark in measurement.landmarks]
+    for latitude, longitude in points:
+        _range(latitude or 0, -90, 90, "latitude")
+        _range(longitude or 0, -180, 180, "longitude")
+    return measurement
+
+
+def _address(text: str, where: str) -> None:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError as error:
+        raise InputUnreadable(f"{where}: expected an IP address") from error
+
+
+def _range(value: float, low: float, high: float, where: str) -> None:
+    if not low <= value <= high:
+        raise InputUnreadable(f"{where}: {value} is not from {low} to {high}")
+
+
 def _own(document: Mapping[str, Any]) -> Stored:
     if document["schema"] != "netdiag.route/1":
         raise InputUnreadable(f"schema: {str(document['schema'])[:40]} is newer than netdiag.route/1")
@@ -83,7 +119,7 @@ def _own(document: Mapping[str, Any]) -> Stored:
     if not isinstance(inputs, Mapping):
         raise InputUnreadable("inputs: expected an object")
     return Stored(
-        measurement=store.from_json(document.get("probes")),
+        measurement=_checked(store.from_json(document.get("probes"))),
         knowledge=known.from_json(document.get("knowledge")),
         inputs=_inputs(inputs),
     )

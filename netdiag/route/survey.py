@@ -237,7 +237,7 @@ def _view(
 
 
 def _late_answers(spots: Sequence[Spot], path: Path, here: Here | None) -> Iterable[str]:
-    """Yield a note for the first hop that stands near, answers late, and as late as all behind it: an unlabelled tunnel.
+    """Yield a note for the first hop that stands near and answers as late as all behind it: an unlabelled tunnel.
 
     Its answers go to the end of the tunnel first, or return another way. No step in time is blamed on it.
     """
@@ -251,8 +251,8 @@ def _late_answers(spots: Sequence[Spot], path: Path, here: Here | None) -> Itera
         if spot.located.counts and behind and own > 3 * needed + 30 and max(behind) < 1.15 * own:
             city = spot.located.place.city or "that place"
             yield (
-                f"hop {spot.ttl} stands in {city} and answers as late as all behind it ({own:.0f} ms): a tunnel carries "
-                "its answers to the end first, or they return a long way; no step is blamed on it"
+                f"hop {spot.ttl} stands in {city} and answers as late as all behind it ({own:.0f} ms): a tunnel "
+                "carries its answers to the end first, or they return a long way; no step is blamed on it"
             )
             return
 

@@ -28,6 +28,9 @@ WITHOUT_MIRROR = {
 }
 """Modules that need no test of their own, with the reason. The list must not grow without one."""
 
+DISTRIBUTIONS = {"dns": "dnspython"}
+"""Packages that are imported under another name than they are installed by."""
+
 BANNED = {
     "a duty that nobody checks: make it one source, or a test": r"(?i)\bkeep\w* (?:\w+ )?in sync\b",
     "unfinished work": r"\b(?:TODO|FIXME|XXX|HACK|NotImplementedError)\b",
@@ -188,6 +191,7 @@ def test_dependencies_are_what_the_code_imports():
                 imported |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 imported.add(str(node.module).split(".")[0])
+    imported = {DISTRIBUTIONS.get(name, name) for name in imported}
     assert imported - set(sys.stdlib_module_names) - {"netdiag"} == declared
 
 

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from netdiag.render import Options
+from netdiag.render.route_table import headline, loss, ms, render
+from netdiag.route import document
+from netdiag.route.knowledge import Knowledge
+from netdiag.route.survey import Inputs, examine
+from tests.fakes.routes import IP, boomerang, connect, measured, trace
+
+
+def made(measurement, **inputs):
+    return document.build(examine(measurement, Knowledge(), Inputs(**inputs)))
+
+
+def test_the_verdict_comes_first():
+    lines = render(made(boomerang(), baseline_ms=12.0), Options()).splitlines()
+    assert lines[0].startswith("DETOUR SUSPECTED  Berlin → New York → Frankfurt: +76.1 ms a round trip")
+    assert lines[1].lstrip().startswith("means")
+    text = "\n".join(lines)
+    for part in ("88.1 ms is 7.3 × the baseline 12.0 ms", "3 of 5 checks", "silent, not loss", "cf-ray …-FRA",
+                 "rDNS newyork", "lost 0/12 (95 %: <22 %)", "asked    nobody"):  # fmt: skip
+        assert part in text
+
+
+def test_other_verdicts():
+    fine = made(measured(traces=[trace([(IP, 12.0)])], connects=[connect([12.0] * 12, pop="FRA")]), baseline_ms=12.0)
+    assert headline(fine)[::2] == ("NO DETOUR", "good")
+    assert headline(made(measured()))[0] == "UNKNOWN"
+    assert "lacks" in render(made(measured()), Options())
+
+
+def test_colour_is_a_choice():
+    document_ = made(boomerang(), baseline_ms=12.0)
+    assert "\x1b[1;33m" in render(document_, Options(color=True))
+    assert "\x1b" not in render(document_, Options())
+
+
+def test_losses_with_their_bound():
+    assert loss({"lost": 0, "sent": 0, "low": None, "high": None}) == ""
+    assert loss({"lost": 0, "sent": 30, "low": 0.0, "high": 0.095}) == "lost 0/30 (95 %: <9.5 %)"
+    assert loss({"lost": 5, "sent": 20, "low": 0.12, "high": 0.4}) == "lost 5/20 (95 %: >12 %)"
+
+
+def test_unknown_times_are_a_dash():
+    assert ms(None) == "–"
+    assert ms(12.04) == "12.0"
+
+
+def test_an_unreached_target_is_said():
+    text = render(made(measured(traces=[trace([("198.18.0.1", 3.0), None], reached=False)])), Options())
+    assert "the target did not answer (silent)" in text

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netdiag.route.flips import clusters, redial_gain_ms
+from netdiag.route.model import Connect
+from tests.fakes.routes import attempt, connect
+
+NEAR = [12.0, 12.4, 12.1, 12.9, 12.2, 12.3, 12.5, 12.0]
+
+
+def test_two_places_by_their_own_word():
+    attempts = [attempt(ms, port=at, pop="FRA") for at, ms in enumerate(NEAR)]
+    attempts += [attempt(14.0, port=90, pop="AMS"), attempt(14.2, port=91, pop="AMS")]
+    found = clusters(Connect(ip="203.0.113.10", port=443, attempts=tuple(attempts)))
+    assert [(one.pop, one.count) for one in found] == [("FRA", 8), ("AMS", 2)]
+    assert redial_gain_ms(found) == pytest.approx(1.85)
+
+
+def test_two_groups_of_round_trips():
+    found = clusters(connect([*NEAR, 48.0, 48.3, 49.0, 48.1]))
+    assert [(one.pop, one.count) for one in found] == [(None, 8), (None, 4)]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [*NEAR, 48.0, 12.3, 12.2, 12.4],  # one slow one is no group
+        NEAR[:4] + [48.0] * 4,  # too few ports
+        [10.0 + 6 * at for at in range(14)],  # a line that scatters
+        NEAR * 2,
+    ],
+)
+def test_no_flip(times):
+    assert len(clusters(connect(times))) == 1
+
+
+def test_nothing_measured():
+    assert clusters(connect([None, None])) == ()
+    assert redial_gain_ms(()) is None
+
+
+@given(st.lists(st.floats(0.1, 500), min_size=1, max_size=40))
+def test_every_connection_is_in_one_group(times):
+    found = clusters(connect(times))
+    assert sum(one.count for one in found) == len(times)
+    assert [one.figures.min_ms for one in found] == sorted(one.figures.min_ms for one in found)
