@@ -11,7 +11,7 @@ import pytest
 
 from netdiag.route.engine.channel import Shot
 from netdiag.route.engine.raw import Raw
-from netdiag.route.model import Clock, Kind, Matched, Protocol
+from netdiag.route.model import Clock, Kind, Matched, Protocol, Reply
 
 pytestmark = pytest.mark.kernel
 
@@ -41,7 +41,7 @@ def raw(address, listener):
 
 
 def collect(channel, count):
-    arrivals = {}
+    arrivals: dict[int, Reply] = {}
     end = time.monotonic() + 2
     while len(arrivals) < count and time.monotonic() < end:
         arrivals |= {arrival.number: arrival.reply for arrival in channel.receive(0.1)}
