@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network as data: who stands on the way, how each one behaves, and what a check of it should say.
 
-One TOML file a network, in `topologies/`; the dataclasses are its members. `lines` holds stretches that ways share by name.
+One TOML file a network, in `topologies/`; the dataclasses are its members. `lines` holds stretches that ways share.
 """
 
 from __future__ import annotations
