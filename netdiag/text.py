@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["cells", "cut", "fit", "safe"]
+__all__ = ["cells", "cut", "cut_middle", "fit", "safe"]
 
 _ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Control, format (direction and zero-width marks), surrogate, private, unassigned, line and paragraph separators."""
@@ -48,6 +48,14 @@ def cut(text: str, width: int) -> str:
             break
         kept.append(char)
     return ("".join(kept) + _ELLIPSIS) if width > 0 else ""
+
+
+def cut_middle(text: str, width: int, *, tail: int) -> str:
+    """Return the text in at most `width` cells; of a longer one the start and at least its last `tail` letters."""
+    if cells(text) <= width:
+        return text
+    end = text[-tail:]
+    return cut(text[:-tail], max(0, width - cells(end))) + end
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from netdiag.text import cells, cut, fit
 
-__all__ = ["LABEL_CELLS", "Paper", "wrap"]
+__all__ = ["LABEL_CELLS", "Paper", "whole_words", "wrap"]
 
 LABEL_CELLS = 9
 """Width of the column of labels, the space after it included."""
@@ -37,6 +37,19 @@ def wrap(text: str, width: int) -> Iterator[str]:
         yield from whole
     if line:
         yield line
+
+
+def whole_words(text: str, width: int) -> str:
+    """Return the text in at most `width` cells, cut between words as long as one of them remains: `python app.py …`."""
+    if cells(text) <= width:
+        return text
+    kept = ""
+    for word in text.split(" "):
+        longer = f"{kept} {word}" if kept else word
+        if cells(longer) + 2 > width:
+            break
+        kept = longer
+    return f"{kept} …" if kept else cut(text, width)
 
 
 def _pieces(word: str, width: int) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from netdiag.addresses import endpoint, to_text
 from netdiag.recording.reader import Recording
-from netdiag.text import fit, safe
+from netdiag.text import cut_middle, fit, safe
 from netdiag.units import UNKNOWN, format_bytes, format_ns
 
 __all__ = ["HEAD", "lines"]
@@ -32,6 +32,8 @@ _ERRNO = {
 """Errors of a failed connect by Linux' numbers, which the records hold wherever they are read."""
 
 _WIDTHS = (8, 14, 21, 10, 7, 7, 7)
+_TAIL = 12
+"""Of a long address the last letters say most: the end of the address, and the port."""
 _RIGHT = (True, False, False, False, True, True, True)
 
 
@@ -59,11 +61,12 @@ def lines(part: Recording) -> Iterator[str]:
 
 def _line(record: Any, start_ns: int) -> str:
     at_s = (int(record["time"]) - start_ns) / 1e9
+    pid = f"[{int(record['tgid'])}]"
     remote = endpoint(to_text(bytes(record["daddr"])), int(record["dport"]))
     return _row(
         f"{at_s:.2f}",
-        f"{safe(bytes(record['comm']))}[{int(record['tgid'])}]",
-        remote or UNKNOWN,
+        cut_middle(f"{safe(bytes(record['comm']))}{pid}", _WIDTHS[1], tail=len(pid)),
+        cut_middle(remote or UNKNOWN, _WIDTHS[2], tail=_TAIL),
         _ending(record),
         _connect(record),
         format_bytes(int(record["bytes_sent"])),

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from netdiag.render import Options, words
-from netdiag.render.layout import Paper, wrap
-from netdiag.text import cells, cut, fit, safe
+from netdiag.render.layout import Paper, whole_words, wrap
+from netdiag.text import cells, fit, safe
 from netdiag.units import UNKNOWN, format_count, format_ms
 
 __all__ = ["render", "render_finding", "subject"]
@@ -47,7 +47,7 @@ def _headline(paper: Paper, document: Mapping[str, Any]) -> None:
     what = words.command(document)
     room = paper.width - len("netdiag: , ") - cells(tail)
     if room >= _SHORTEST_NAME:
-        what = cut(what, room)
+        what = whole_words(what, room)
     if cells(what) <= room:
         paper.line(f"netdiag: {what}, {tail}", "bold")
         return
@@ -161,16 +161,23 @@ def _time(paper: Paper, document: Mapping[str, Any]) -> None:
         return
     head = f"where {words.seconds(summary['time_ms'])} of request time went"
     paper.line(
-        f"{fit(head, 38)}{'total ' + words.unit(summary['time_ms']):>9}{'%':>7}{'p50 a call':>12}   source", "bold"
+        f"{fit(head, _NAME)}{'total ' + words.unit(summary['time_ms']):>9}{'%':>6}{'p50 a call':>12}   source", "bold"
     )
     source = words.sources(document)
     for row in summary["time"]:
         if (row["share"] or 0.0) < _LEAST_SHARE:
             continue  # took no time that shows, or could not be seen in any call: then the coverage line says so
         share = UNKNOWN if row["share"] is None else f"{100 * row['share']:.1f}"
-        name = f"  {words.part(row['part'], document)}"
-        figures = f"{words.span(row['ms'], summary['time_ms']):>9}{share:>7}{format_ms(row['p50_ms']):>12}"
-        paper.line(f"{fit(name, 38)}{figures}   {source.get(row['part'], '')}")
+        name = f"  {words.part(row['part'], document, cells=_NAME - 3)}"
+        figures = f"{words.span(row['ms'], summary['time_ms']):>9}{share:>6}{format_ms(row['p50_ms']):>12}"
+        told = source.get(row["part"], "")
+        paper.line(f"{fit(name, _NAME)}{figures}   {told if len(told) <= _SOURCE else 'several'}")
+
+
+_NAME = 37
+"""Cells of the column that names the parts of the time."""
+_SOURCE = 80 - _NAME - 9 - 6 - 12 - 3
+"""Cells left for the source of a part's figures: `wire, library` fits; of more than two the JSON has each."""
 
 
 # --- hosts --------------------------------------------------------------------------------------------------------
@@ -255,12 +262,28 @@ def _missing(probe: Mapping[str, Any]) -> str:
 
 def _read_requests(document: Mapping[str, Any]) -> list[str]:
     """Return how the requests were seen, and on how many connections they could not be."""
-    requests = document["requests"]
+    ours, requests = _ours(document)
     names = {"plaintext": "read in plaintext", "records": "from TLS records", "sockets": "from sends and receives"}
     tally = {source: sum(row["source"] == source for row in requests) for source in names}
     told = [f"{number:,}/{len(requests):,} requests {names[source]}" for source, number in tally.items() if number]
-    sealed = sum(row["encrypted"] is True and row["requests"] is None for row in document["connections"])
+    told_of = {row["connection"] for row in requests}
+    sealed = sum(
+        row["encrypted"] is True
+        and row["requests"] is None
+        and row["id"] not in told_of
+        and row["outcome"] == "established"
+        and bool(row["bytes_sent"] or row["bytes_received"])
+        for row in ours
+    )
     return [*told, f"{words.plural(sealed, 'connection')} encrypted, requests not read"] if sealed else told
+
+
+def _ours(document: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Return the connections and requests that the summary counts: those of clients, else those of servers."""
+    rows = document["connections"]
+    ours = [row for row in rows if row["role"] != "server"] or list(rows)
+    kept = {row["id"] for row in ours} | {None}
+    return ours, [row for row in document["requests"] if row["connection"] in kept]
 
 
 def _next(paper: Paper, document: Mapping[str, Any], recording: str | None) -> None:

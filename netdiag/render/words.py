@@ -130,14 +130,18 @@ def sources(document: Mapping[str, Any]) -> dict[str, str]:
     """Return for each part of a request's time where its figures come from."""
     calls = _joined(row["source"] for row in document["requests"])
     calls = calls.replace("sockets", "kernel").replace("records", "wire")
-    shakes = _joined(row["source"] for row in document["handshakes"]).replace("both", "wire, library")
+    told = {row["source"] for row in document["handshakes"]}
+    shakes = ", ".join(name for name in ("wire", "library") if {name, "both"} & told)
     names = _joined(row["source"] for row in document["resolutions"])
     known = {"connect": "kernel", "reader": "kernel", "queue": "kernel", "client-setup": "kernel"}
     return {**dict.fromkeys(("send", "server", "receive"), calls), **known, "tls": shakes, "dns": names}
 
 
-def part(name: str, document: Mapping[str, Any]) -> str:
-    """Return what a part of the time is called; for TLS with versions, and whether handshakes were full."""
+def part(name: str, document: Mapping[str, Any], *, cells: int | None = None) -> str:
+    """Return what a part of the time is called; for TLS with versions, and whether handshakes were full.
+
+    `cells`: so much room there is. What does not fit is said in fewer words, never cut in the middle of one.
+    """
     done = [row for row in document["handshakes"] if row["outcome"] == "completed"]
     if name != "tls" or not done:
         return PARTS[name]
@@ -145,8 +149,11 @@ def part(name: str, document: Mapping[str, Any]) -> str:
     resumed = sum(row["resumed"] is True for row in done)
     known = sum(row["resumed"] is not None for row in done)
     kind = "full" if resumed == 0 else "resumed" if resumed == len(done) else f"{resumed} of {len(done)} resumed"
-    detail = [*sorted(versions), *([kind] if known == len(done) else [])]
-    return f"{PARTS[name]} ({', '.join(detail)})" if detail else PARTS[name]
+    told = sorted(versions)
+    detail = [*told, *([kind] if known == len(done) else [])]
+    wordings = [(PARTS[name], detail), ("TLS", detail), (PARTS[name], told)]
+    texts = [f"{head} ({', '.join(rest)})" for head, rest in wordings if rest]
+    return next((text for text in texts if cells is None or len(text) <= cells), PARTS[name])
 
 
 def _joined(values: Any) -> str:

@@ -9,7 +9,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from netdiag.text import cells, cut, fit, safe
+from netdiag.text import cells, cut, cut_middle, fit, safe
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,13 @@ def test_text_fits_its_cells(foreign, width):
     assert cells(safe(foreign, width)) <= width
     assert cells(fit(safe(foreign), width)) == width
     assert cells(fit(safe(foreign), width, right=True)) == width
+
+
+@hypothesis.given(st.text(), st.integers(0, 30), st.integers(1, 12))
+def test_what_is_cut_in_the_middle_keeps_its_end(foreign, width, tail):
+    text = safe(foreign)
+    short = cut_middle(text, width, tail=tail)
+    assert text == short or (short.endswith(text[-tail:]) and cells(short) <= max(width, cells(text[-tail:])))
 
 
 def test_wide_characters_take_two_cells_and_marks_none():

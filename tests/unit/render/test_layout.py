@@ -4,7 +4,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netdiag.render.layout import Paper, wrap
+from netdiag.render.layout import Paper, whole_words, wrap
 from netdiag.text import cells, safe
 
 
@@ -14,6 +14,18 @@ def test_wrapping_keeps_every_word_and_the_width(text, width):
     lines = list(wrap(text, width))
     assert all(cells(line) <= width for line in lines)
     assert "".join("".join(lines).split()) == "".join(text.split())
+
+
+@given(st.lists(st.text("ab{}…", min_size=1, max_size=9), min_size=1, max_size=9), st.integers(11, 60))
+def test_a_command_is_cut_between_its_words(words, width):
+    text = " ".join(words)
+    short = whole_words(text, width)
+    assert cells(short) <= width
+    assert short == text or (short.endswith(" …") and text.startswith(short[:-1]))
+
+
+def test_a_single_long_word_is_cut_anywhere():
+    assert whole_words("x" * 40 + " y", 10) == "x" * 9 + "…"
 
 
 def test_a_label_stands_beside_the_first_line_only():

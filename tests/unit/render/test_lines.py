@@ -51,6 +51,14 @@ def test_lines_fit_the_terminal_whatever_the_names():
     assert not any("\x1b" in row for row in rows)
 
 
+@pytest.mark.parametrize("pid", [7, 4_194_303])
+@pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8:1111:2222:3333:4444:5555:6666"])
+def test_pid_and_port_are_whole_whatever_is_cut(pid, address):
+    (line,) = shown(failed(comm="a-long-name-too", tgid=pid, daddr=address, dport=44_300))
+    assert f"[{pid}]" in line
+    assert line.split()[2].endswith(f"{address[-3:]}:44300" if "." in address else f"{address[-3:]}]:44300")
+
+
 def test_a_flood_is_cut_with_a_number():
     builder = RecordingBuilder()
     for number in range(230):

@@ -85,6 +85,27 @@ def test_requests_that_could_not_be_read_are_told():
     assert "  198.51.100.7:8080                           –      1" in text
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"outcome": "refused"},
+        {"bytes_sent": 0, "bytes_received": 0},
+        {"requests": 0},
+        {"encrypted": False},
+    ],
+)
+def test_a_connection_without_calls_is_not_one_whose_calls_were_not_read(changes):
+    row = documents.connection(1, **{"encrypted": True, "requests": float("nan"), **changes})
+    assert "not read" not in table(seen([row]))
+
+
+def test_coverage_counts_the_calls_that_the_headline_counts():
+    both = [documents.connection(1), documents.connection(2, role="server")]
+    text = table(seen(both, [documents.request(1, 0), documents.request(2, 1)]))
+    assert ", 1 request to 1 host" in text or "· 1 request to 1 host" in text
+    assert "1/1 requests from sends and receives" in text
+
+
 def test_a_probe_that_is_not_attached_says_why():
     assert "process is partial: no tracepoint for forks; a newer kernel" in table()
 

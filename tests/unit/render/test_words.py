@@ -90,3 +90,27 @@ def test_the_tls_part_says_which_version_and_whether_full(shakes, name):
     rows = [{"outcome": "completed", "version": version, "resumed": resumed} for version, resumed in shakes]
     assert words.part("tls", {"handshakes": rows}) == name
     assert words.part("dns", {"handshakes": rows}) == "name look-up"
+
+
+@pytest.mark.parametrize("cells", [34, 30, 24, 20])
+@pytest.mark.parametrize("versions", [["TLSv1.3"], ["TLSv1.2", "TLSv1.3"], ["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"]])
+@pytest.mark.parametrize("number", [1, 80, 9_000])
+def test_the_name_of_a_part_is_shortened_by_whole_words(cells, versions, number):
+    rows = [
+        {"outcome": "completed", "version": versions[at % len(versions)], "resumed": at % 10 == 1}
+        for at in range(number * len(versions))
+    ]
+    name = words.part("tls", {"handshakes": rows}, cells=cells)
+    assert len(name) <= cells
+    assert name.startswith("TLS")
+    assert name.count("(") == name.count(")")
+    assert "…" not in name
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [([], ""), (["wire"], "wire"), (["both"], "wire, library"), (["library", "both", "wire"], "wire, library")],
+)
+def test_each_source_of_handshakes_is_named_once(seen, said):
+    document = {**documents.document(), "handshakes": [{"source": source} for source in seen]}
+    assert words.sources(document)["tls"] == said
