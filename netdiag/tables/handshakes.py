@@ -56,7 +56,8 @@ def handshakes(connections: pd.DataFrame, flights: Flights, tickets: Bools, said
         **_sides(connections, f, completed),
         **_agreed(f, tickets, completed, said),
     }
-    chosen = np.flatnonzero(f.seen(f.hello))
+    # what looks like a hello behind a Finished is of a later one, or noise: where it began was not seen
+    chosen = np.flatnonzero(f.seen(f.hello) & (f.hello < f.finished))
     chosen = chosen[np.argsort(hello_at[chosen], kind="stable")]
     table = frame(
         "handshakes",

@@ -62,6 +62,10 @@ def test_who_took_the_time():
     assert row["server_flight_bytes"] == 122 + 1 + 1212 + 3 * 5
 
 
+def test_a_hello_behind_the_finished_begins_nothing():
+    assert handshake([*FULL13[1:7], (9, "send", 22, 512, 1)]) == []
+
+
 def test_a_retry():
     row = handshake(RETRY13)
     assert (row["hello_retry"], row["started_ns"], row["resumed"]) == (True, 0.2e6, False)
