@@ -7,8 +7,10 @@ pandas nor a template engine (together 0.5 s).
 
 from __future__ import annotations
 
+import errno
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -37,10 +39,34 @@ COMMANDS: tuple[tuple[str, str], ...] = (
 
 INTERRUPTED = 130
 _BROKEN_PIPE = 141  # 128 + SIGPIPE, as a program that the signal ends
+_UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
+"""What writing to standard output fails with, where it is a file on a full or broken disk."""
+
+
+class _ReaderGone(Exception):  # noqa: N818 - not an error: nobody reads on
+    """A BrokenPipeError under a name of its own: click would end with status 1 on it."""
+
+
+@contextmanager
+def _reader_watched() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise _ReaderGone from error
 
 
 class _Commands(click.Group):
     """A group that knows its commands by name and imports one when it is called."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with _reader_watched():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _reader_watched():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return [name for name, _ in COMMANDS]
@@ -102,13 +128,30 @@ def run(args: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         _say("netdiag: interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
-        # whoever read our output has gone; nothing may be written to it at exit either
-        from netdiag.cli.results import silence
-
-        silence(sys.stdout)
-        return _BROKEN_PIPE
+    except (BrokenPipeError, _ReaderGone):
+        return _unread()
+    except OSError as error:
+        if error.errno not in _UNWRITABLE or error.filename is not None:
+            raise
+        return _unwritable(error)
     return status if isinstance(status, int) else 0
+
+
+def _unread() -> int:
+    """Whoever read our output has gone; nothing may be written to it at exit either."""
+    from netdiag.cli.results import silence
+
+    silence(sys.stdout)
+    return _BROKEN_PIPE
+
+
+def _unwritable(error: OSError) -> int:
+    """Tell that help, version or a list, which click or a command printed, did not arrive."""
+    from netdiag.cli.results import silence
+
+    silence(sys.stdout)
+    _say(f"netdiag: error: the output cannot be written: {error.strerror}")
+    return NetdiagError.exit_code
 
 
 def _told(error: NetdiagError) -> int:

@@ -31,7 +31,7 @@ def test_help(capsys, update_goldens, name):
 
 @pytest.mark.parametrize(("name", "sentence"), main.COMMANDS)
 def test_a_command_says_of_itself_what_the_list_says(name, sentence):
-    command = import_module(f"netdiag.cli.{name}").command
+    command = import_module(f"netdiag.cli.{name.replace('-', '_')}").command
     assert isinstance(command, click.Command)
     assert command.name == name
     assert command.short_help == sentence
@@ -39,7 +39,7 @@ def test_a_command_says_of_itself_what_the_list_says(name, sentence):
 
 def test_help_of_every_command_has_an_example():
     for name in NAMES:
-        command = import_module(f"netdiag.cli.{name}").command
+        command = import_module(f"netdiag.cli.{name.replace('-', '_')}").command
         assert re.search(rf"^\s*(sudo )?netdiag {name}", command.help, re.MULTILINE), name
 
 
@@ -128,18 +128,47 @@ def test_ctrl_c_is_130(capsys, monkeypatch, error):
     assert call(capsys).status == 130
 
 
-def test_a_reader_that_goes_away_is_no_traceback():
-    command = f"{sys.executable} -m netdiag explain | head -c 1 >{os.devnull}; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], check=True, capture_output=True, text=True)
-    assert done.stderr == ""
-    assert done.stdout.strip() in {"0", "141"}
+PRINTING = [["--help"], ["-V"], ["trace", "--help"], ["explain"], ["probes"], ["schema"], ["doctor"]]
+
+
+def run_into(descriptor, *args):
+    """Return exit status and stderr of a run that prints into a descriptor, which this closes."""
+    call = [sys.executable, "-m", "netdiag", *args]
+    try:
+        done = subprocess.run(call, check=False, stdout=descriptor, stderr=subprocess.PIPE)
+    finally:
+        os.close(descriptor)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("args", PRINTING, ids=" ".join)
+def test_a_reader_that_has_gone_is_141_and_no_traceback(args):
+    read, write = os.pipe()
+    os.close(read)
+    assert run_into(write, *args) == (141, b"")
+
+
+@pytest.mark.parametrize("args", PRINTING, ids=" ".join)
+def test_a_full_disk_is_one_sentence_and_no_traceback(args):
+    status, said = run_into(os.open("/dev/full", os.O_WRONLY), *args)
+    assert status == 1
+    assert re.fullmatch(rb"netdiag: error: the \w+ cannot be written: No space left on device\n", said)
+
+
+def test_an_error_of_the_system_that_is_not_about_the_output_is_not_taken_for_one(monkeypatch):
+    def fail(*_args, **_more):
+        raise FileNotFoundError(2, "No such file or directory", "/nothing")
+
+    monkeypatch.setattr(main.cli, "main", fail)
+    with pytest.raises(FileNotFoundError):
+        main.run([])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_reference_names_every_command_and_option(root, name):
     text = (root / "docs/reference.md").read_text()
     assert f"`netdiag {name}" in text
-    command = import_module(f"netdiag.cli.{name}").command
+    command = import_module(f"netdiag.cli.{name.replace('-', '_')}").command
     shared = {"trace", "analyze", "report"}
     options = [option for parameter in command.params for option in parameter.opts if option.startswith("--")]
     assert [option for option in options if name in shared and option not in text] == []
