@@ -54,6 +54,7 @@ _PROTOCOLS = ("tcp", "udp", "icmp")
 )
 @click.option("--replay", metavar="FILE", help="Judge stored probes: netdiag, RIPE Atlas, scamper, mtr -j.")
 @click.option("--pair", nargs=2, metavar="A B", help="Set two stored checks side by side.")
+@click.option("--selftest", is_flag=True, help="Check an emulated network of this machine. Needs root.")
 @click.option("--no-keep", is_flag=True, help="Keep nothing in the history.")
 @output_options
 def command(words: tuple[str, ...], output: Output, **given: Any) -> int:
@@ -68,6 +69,8 @@ def command(words: tuple[str, ...], output: Output, **given: Any) -> int:
     """  # noqa: D301 - click reads the control character
     from netdiag.cli import route_run
 
+    if given["selftest"]:
+        return route_run.selftest(sys.stdout)
     wanted = list(words[1:] if words[:1] == ("api",) and len(words) > 1 else words)
     if given["pair"]:
         return route_run.pair(given["pair"], output, sys.stdout)

@@ -10,6 +10,8 @@ import jsonschema
 import pytest
 
 from netdiag.cli import route_run
+from netdiag.route.lab import proof
+from netdiag.route.lab.proof import Check
 from netdiag.route.prober import FakeProber
 from tests.fakes.commands import call
 from tests.fakes.routes import IP, REPLAYS, boomerang
@@ -151,3 +153,12 @@ def test_a_stored_check_from_standard_input(capsys, monkeypatch):
     called = call(capsys, "route-check", "--replay", "-")
     Input.buffer.close()
     assert called.status == 0
+
+
+@pytest.mark.parametrize(("right", "status"), [(True, 0), (False, 3)])
+def test_the_self_test_says_what_was_right(capsys, monkeypatch, right, status):
+    checks = (Check(what="distance", right=True, note="7 of 7"), Check(what="routers", right=right, note="x"))
+    monkeypatch.setattr(proof, "prove", lambda: proof.Proof(topology="plain", checks=checks, largest_error_ms=0.1))
+    called = call(capsys, "route-check", "--selftest")
+    assert called.status == status
+    assert called.out.splitlines()[-1] == f"{1 + right} of 2 right on the network 'plain'"
