@@ -16,7 +16,6 @@ __all__ = ["analyze", "stale"]
 _RACE_MS = 50.0
 _REST_MS = 1000.0
 _LONG_WAIT_MS = 60_000.0
-_MID_ANSWER_MS = 1000.0
 _TICKETS = 1300
 """Bytes that the session tickets of TLS 1.3 may have: up to four records of 300 bytes and a margin."""
 
@@ -154,7 +153,9 @@ def _reset(group: Group) -> Seen | None:
 
 def _reset_cause(broken: Sequence[Link]) -> str | None:
     """Return whether an answer had begun; None where the bytes received may have been session tickets."""
-    tickets = [link for link in broken if not _unanswered(link) and link.encrypted and _maybe_tickets(link)]
+    tickets = [
+        link for link in broken if not _unanswered(link) and link.encrypted and not link.exact and _maybe_tickets(link)
+    ]
     if tickets:
         return None
     return "before-answer" if sum(map(_unanswered, broken)) > len(broken) / 2 else "mid-answer"
@@ -171,14 +172,8 @@ def _wasted(links: Sequence[Link]) -> float:
 
 
 def _broken(link: Link) -> bool:
-    """The peer's reset met a request without answer, or an answer that was still coming."""
-    if link.close != "rst" or link.closed_by != "remote" or not link.calls:
-        return link.outcome == "reset"
-    last = link.calls[-1]
-    if not last.answered:
-        return known(last.sent_ns)
-    streamed = last.received_bursts >= 3 and link.idle_before_close_ms <= _MID_ANSWER_MS
-    return bool(streamed or link.idle_before_close_ms <= link.floor_ms)
+    """The peer's reset met a request without answer, an answer that was still coming, or the connect itself."""
+    return link.cut_off or link.outcome == "reset"
 
 
 def _no_probes(case: Case, group: Group) -> Seen | None:

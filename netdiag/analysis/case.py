@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from netdiag.analysis.answers import with_answers
 from netdiag.analysis.late import with_late
-from netdiag.analysis.links import NAN, Link, column, known, links_of, number, text, with_contexts
+from netdiag.analysis.links import NAN, Link, column, known, links_of, number, text, with_contexts, with_handshakes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +94,8 @@ class Case:
 def prepare(tables: Tables, options: Options) -> Case:
     """Return the case for a recording's tables."""
     found = links_of(tables.connections, tables.turns, tables.requests)
-    links = with_late(with_contexts(found, tables.tls_calls, tables.contexts), tables.records)
+    built = with_contexts(with_handshakes(found, tables.handshakes), tables.tls_calls, tables.contexts)
+    links = with_answers(with_late(built, tables.records), tables.bursts)
     processes = {process.pid: process for process in _processes(tables.processes)}
     groups = _groups([link for link in links if link.role == "client"], processes)
     return Case(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TypeAlias
 
+from netdiag.analysis.answers import CLOSING_ALERTS
 from netdiag.analysis.case import Group
 from netdiag.analysis.links import Link, known
 from netdiag.findings import Learned
@@ -32,8 +33,6 @@ PROMPT_MS = 400.0
 _SERVER_SOON_MS = 50.0
 """A server that closes within this and one round trip did not wait for an idle timer."""
 _EXIT_NS = 150e6
-_ALERTS = (23.0, 24.0, 31.0)
-"""A closing alert in TLS 1.2 and 1.3, with the record's header (bytes)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +75,7 @@ def complete(link: Link) -> bool:
 
 def left_unread(link: Link) -> bool:
     """Bytes of an answer lay unread at the end, or came after it; a closing alert of TLS is none."""
-    if link.closed_by == "remote" and link.encrypted is not False and link.unread in _ALERTS:
+    if link.closed_by == "remote" and link.encrypted is not False and link.unread in CLOSING_ALERTS:
         return False
     return bool(link.unread_close) or link.unread > 0 or link.late_bytes > 0
 

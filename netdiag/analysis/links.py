@@ -145,6 +145,10 @@ class Link:
     """TLS contexts that its program made for it, and loads of trusted certificates; NaN where nobody looked."""
     context_ms: float = NAN
     """The time that took."""
+    farewell: bool = False
+    """The other side said goodbye by a closing alert: what it sent before was whole."""
+    cut_off: bool = False
+    """A reset of the other side met a request without answer, or an answer that was still coming."""
 
     @property
     def remote(self) -> str:
@@ -190,6 +194,27 @@ def links_of(connections: pd.DataFrame, turns: pd.DataFrame, requests: pd.DataFr
     )
 
 
+def with_handshakes(links: Sequence[Link], handshakes: pd.DataFrame) -> tuple[Link, ...]:
+    """Return the connections with set-up times as their handshakes show them, to the client's Finished."""
+    ready: dict[int, tuple[float, float]] = {}
+    names = ("connection", "outcome", "started_ns", "duration_ms")
+    for row, outcome, started, took in zip(*(column(handshakes, name) for name in names), strict=True):
+        if outcome == "completed" and known(number(took)):
+            ready[int(row)] = (number(started), number(took))
+    return tuple(
+        replace(link, setup_ms=_until_ready(link, *ready[link.row]))
+        if link.row in ready and known(link.setup_ms)
+        else link
+        for link in links
+    )
+
+
+def _until_ready(link: Link, started_ns: float, took_ms: float) -> float:
+    """Return connect, context and handshake; a program that connected ahead of need built no context meanwhile."""
+    context = (started_ns - link.established_ns) / _MS
+    return link.connect_ms + took_ms + (context if 0 <= context <= _CONTEXT_LIMIT_MS else 0.0)
+
+
 def with_contexts(links: Sequence[Link], tls_calls: pd.DataFrame, contexts: pd.DataFrame) -> tuple[Link, ...]:
     """Return the connections with what was built for each; known where the library made the handshake in sight."""
     seen = {int(row) for row in map(number, column(tls_calls, "connection")) if known(row)}
@@ -205,7 +230,9 @@ def with_contexts(links: Sequence[Link], tls_calls: pd.DataFrame, contexts: pd.D
     )
 
 
-_DERIVED = {"row", "turns", "calls", "app", "exact", "setup_ms", "late_bytes", "contexts", "context_ms"}
+_DERIVED = {"row", "turns", "calls", "app", "exact", "setup_ms", "late_bytes", "contexts", "context_ms"} | {
+    "farewell", "cut_off",
+}  # fmt: skip
 _TEXT = {"id", "comm", "role", "family", "local_ip", "remote_ip", "remote_name", "outcome", "error", "closed_by"} | {
     "close"
 }

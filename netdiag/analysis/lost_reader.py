@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from netdiag.analysis.case import Group
-from netdiag.analysis.claims import PROMPT_MS, Claim, at_once, left_unread
+from netdiag.analysis.claims import PROMPT_MS, Claim, at_once, left_unread, soon_remote
 from netdiag.analysis.links import Link, Turn
 from netdiag.analysis.pricing import successors
 
@@ -42,7 +42,8 @@ def closed_unread(group: Group, rest: Sequence[Link]) -> Claim | None:
     if len(ended) < 3 or len(successors(ended, group.links)) < 2:
         return None
     if len(unread) < needed:
-        return _by_reputation(streams) if known_client and not unread and "openai" in libraries else None
+        told = known_client and not unread and "openai" in libraries and not any(map(soon_remote, rest))
+        return _by_reputation(streams) if told else None
     code = Counter(map(_kind, unread)).most_common(1)[0][0]
     alike = [link for link in ended if _streamed(link)] if code == _EARLY else ended
     return Claim(
@@ -81,7 +82,7 @@ def _last_read(link: Link) -> Turn:
 
 
 def _streamed(link: Link) -> bool:
-    last = _last_read(link)
+    last = link.calls[-1] if link.calls[-1].answered else _last_read(link)
     return last.received_bursts >= 3 and (last.last_byte_ns - last.first_byte_ns) / 1e6 >= _STREAMED_MS
 
 

@@ -20,6 +20,12 @@ _RELOAD_WINDOW_NS = 25e6
 _SHORTEST_AGE_MS = 1000.0
 _ASKS_BY_DEFAULT = frozenset({"ab"})
 """Programs that ask the server to close unless told otherwise."""
+_SHOWN = 0.05
+"""Share of ends by the server that shows who wanted them: a server never ends a connection right with its answer
+unless one side asked for it, and then it is chance whose FIN is first."""
+_CONTEXT_EACH = frozenset({"httpx", "openai", "anthropic"})
+"""Libraries whose clients build a TLS context each; the connections of one client share it."""
+_CONTEXT_ELSE = frozenset({"aiohttp", "requests", "node", "go", "java", "curl"})
 
 
 def _idle(link: Link) -> float:
@@ -32,7 +38,9 @@ def _age_ms(link: Link) -> float:
 
 def _idle_remote(rest: Sequence[Link]) -> list[Link]:
     return [
-        link for link in rest if link.closed_by == "remote" and known(_idle(link)) and _served(link) and not soon(link)
+        link
+        for link in rest
+        if link.closed_by == "remote" and known(_idle(link)) and _served(link) and not soon(link) and not link.cut_off
     ]
 
 
@@ -136,14 +144,15 @@ def server_close(group: Group, rest: Sequence[Link]) -> Claim | None:
     """The server ends every connection with its only answer."""
     single = [link for link in rest if link.app == 1]
     by_server = [link for link in single if soon_remote(link)]
-    # the answer asked for the end: then it is chance whose FIN is first
-    racing = [link for link in single if prompt_local(link) and at_once(link)] if len(by_server) >= 2 else []
-    lost = by_server + racing
-    if len(lost) < 3 or len(by_server) < 0.2 * len(lost) or len(successors(lost, group.links)) < 2:
+    racing = [link for link in single if prompt_local(link) and at_once(link)]
+    lost = sorted(by_server + racing, key=lambda link: link.row)
+    if len(lost) < 3 or len(successors(lost, group.links)) < 2:
         return None
+    if len(by_server) < _SHOWN * len(lost):
+        return _asked_for(racing) if _one_client(group, racing) else None
     exe = (group.process.exe or "") if group.process else ""
     asks = exe.rsplit("/", 1)[-1] in _ASKS_BY_DEFAULT
-    confidence = 0.75 if not racing else 0.65
+    confidence = 0.75 if not racing else 0.65 if len(by_server) >= max(2, 0.2 * len(lost)) else 0.5
     return Claim(
         code="reuse.client-asks-close" if asks else "reuse.server-close",
         lost=tuple(sorted(lost, key=lambda link: link.row)),
@@ -152,5 +161,27 @@ def server_close(group: Group, rest: Sequence[Link]) -> Claim | None:
         note=(
             f"{len(by_server)} of {len(lost)} ended first by the server, within "
             f"{max(map(_idle, by_server)):.1f} ms of the answer; the program may have asked for it by a header"
+        ),
+    )
+
+
+def _one_client(group: Group, lost: Sequence[Link]) -> bool:
+    """The connections share a TLS context, in a library that builds one for each client: they are of one client."""
+    libraries = {*group.process.libraries, *group.process.installed} if group.process else set()
+    others = set(group.process.libraries) & _CONTEXT_ELSE if group.process else set()
+    later = [link for link in lost[1:] if known(link.contexts)]
+    shared = [link for link in later if link.contexts == 0]
+    return bool(libraries & _CONTEXT_EACH) and not others and len(shared) >= max(2, 0.8 * (len(lost) - 1))
+
+
+def _asked_for(lost: Sequence[Link]) -> Claim:
+    return Claim(
+        code="reuse.server-close",
+        lost=tuple(lost),
+        confidence=0.5,
+        cause="unknown",
+        note=(
+            "the program closed each at once after its only answer, though they share one client (one TLS context): "
+            "most likely the answers ask for it; clients that are given one context and dropped would look the same"
         ),
     )

@@ -30,6 +30,10 @@ class Stage:
         self.listeners: list[dict[str, Any]] = []
         self.requests: list[dict[str, Any]] = []
         self.records: list[dict[str, Any]] = []
+        self.bursts: list[dict[str, Any]] = []
+        self.handshakes: list[dict[str, Any]] = []
+        self.tls_calls: list[dict[str, Any]] = []
+        self.contexts: list[dict[str, Any]] = []
         self.losses: tuple[Loss, ...] = ()
         self.span_ms = 60_000.0
 
@@ -115,6 +119,13 @@ class Stage:
         }  # fmt: skip
         self.turns.append(base | columns)
 
+    def read(self, row: int, began: float, count: int = 1, gap: float = 10.0, **columns: Any) -> None:
+        """Add reads of the program, from `began` on (ms)."""
+        for number in range(count):
+            at = (began + number * gap) * 1e6
+            burst = {"connection": row, "direction": "receive", "began_ns": at, "ended_ns": at, "close_notify": False}
+            self.bursts.append(burst | columns)
+
     def end_of(self, row: int) -> float:
         """Return when the connection was closed, ms."""
         return float(self.connections[row]["closing_ns"]) / 1e6
@@ -129,6 +140,10 @@ class Stage:
             "listeners": self.listeners,
             "requests": self.requests,
             "records": self.records,
+            "bursts": self.bursts,
+            "handshakes": self.handshakes,
+            "tls_calls": self.tls_calls,
+            "contexts": self.contexts,
         }
         frames: dict[str, Any] = {}
         for name, items in rows.items():

@@ -117,3 +117,19 @@ def test_a_wait_without_an_end_is_said_aloud(stage):
 def test_a_wait_of_50_s_is_no_risk(stage):
     stage.connection(0, wait=50_000.0, keepalive_probes=False)
     assert stage.codes() == []
+
+
+@pytest.mark.parametrize("idle", [12.0, 50.0, 80.0])
+def test_resets_some_ms_after_part_of_an_answer_are_no_idle_timeout(stage, idle):
+    at = 0.0
+    for _ in range(4):
+        at = stage.end_of(stage.connection(at, closed_by="remote", close="rst", idle=idle)) + 50
+    finding = stage.only("tcp.reset")
+    assert (finding.count, finding.severity) == (4, Severity.CRITICAL)
+
+
+def test_a_server_that_ends_idle_connections_by_a_reset_has_a_timeout(stage):
+    at = 0.0
+    for _ in range(4):
+        at = stage.end_of(stage.connection(at, closed_by="remote", close="rst", idle=3000)) + 400
+    stage.only("reuse.server-idle-timeout")

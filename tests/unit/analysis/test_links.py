@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from netdiag.analysis.case import Options, prepare
 from netdiag.analysis.links import Link, flag, known, links_of, number, text
 
 
@@ -131,3 +132,30 @@ def test_a_missing_id_is_made_from_the_row(stage):
     stage.connection(0, id=None)
     assert isinstance(links(stage)[0], Link)
     assert links(stage)[0].id == "c1"
+
+
+def test_a_handshake_that_was_seen_sets_the_time_to_set_up(stage):
+    stage.connection(0, [0])
+    stage.handshakes.append(
+        {"id": "h1", "connection": 0, "outcome": "completed", "started_ns": 12e6, "duration_ms": 4.5}
+    )
+    (link,) = prepare(stage.tables(), Options()).links
+    assert link.setup_ms == pytest.approx(0.05 + (12 - 0.05) + 4.5)
+
+
+def test_a_program_that_connected_ahead_of_need_built_nothing_meanwhile(stage):
+    stage.connection(0, [0])
+    stage.handshakes.append(
+        {"id": "h1", "connection": 0, "outcome": "completed", "started_ns": 9e8, "duration_ms": 4.5}
+    )
+    (link,) = prepare(stage.tables(), Options()).links
+    assert link.setup_ms == pytest.approx(0.05 + 4.5)
+
+
+def test_a_handshake_that_failed_sets_nothing(stage):
+    stage.connection(0, [0])
+    stage.handshakes.append(
+        {"id": "h1", "connection": 0, "outcome": "failed", "started_ns": 9e8, "duration_ms": math.nan}
+    )
+    (link,) = prepare(stage.tables(), Options()).links
+    assert link.setup_ms == pytest.approx(0.05 + 20 + 6 + 0.5)

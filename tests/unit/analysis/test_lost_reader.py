@@ -116,3 +116,13 @@ def test_two_bodies_left_open_are_no_habit(stage):
     for call in range(3):
         stage.connection(call * 200, unread=300.0)
     assert stage.codes() == []
+
+
+def test_no_library_is_blamed_where_the_server_ends_some(stage):
+    stage.process(1, libraries=["openai"])
+    streams(stage, 6, unread=0.0)
+    for connection in stage.connections:
+        connection |= {"unread_close": False, "close": "fin"}
+    for connection in stage.connections[:2]:
+        connection["closed_by"] = "remote"
+    stage.only("reuse.server-close")

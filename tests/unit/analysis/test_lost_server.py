@@ -168,3 +168,49 @@ def test_connections_that_were_idle_equally_long_are_no_reload(stage):
     for start in (2000, 2001, 2002):
         stage.connection(start)
     stage.only("reuse.server-idle-timeout")
+
+
+def sides(stage, *order, **options):
+    at = 0.0
+    for side in order:
+        at = stage.end_of(stage.connection(at, closed_by=side, idle=0.4, **options)) + 50
+
+
+def test_one_end_by_the_server_right_with_the_answer_shows_who_wanted_it(stage):
+    sides(stage, "local", "local", "remote", "local", "local", "local")
+    finding = stage.only("reuse.server-close")
+    assert (finding.count, finding.confidence) == (6, 0.45)
+
+
+def test_one_end_by_the_server_of_many_is_chance(stage):
+    sides(stage, *["local"] * 15, "remote", *["local"] * 15)
+    assert stage.codes() == ["reuse.client-per-call"]
+
+
+def built(stage, *counts):
+    for row, count in enumerate(counts):
+        stage.tls_calls.append({"connection": row, "pid": 1.0, "ok": True})
+        stage.contexts += [{"connection": row, "duration_ms": 0.3, "kind": "context"}] * count
+
+
+def test_connections_of_one_client_that_ends_them_at_once_were_asked_to(stage):
+    stage.process(1, libraries=["httpx"])
+    sides(stage, *["local"] * 5)
+    built(stage, 1, 0, 0, 0, 0)
+    finding = stage.only("reuse.server-close")
+    assert (finding.cause, finding.confidence) == ("unknown", 0.5)
+
+
+def test_a_context_for_each_call_is_a_client_for_each_call(stage):
+    stage.process(1, libraries=["httpx"])
+    sides(stage, *["local"] * 5)
+    built(stage, 1, 1, 1, 1, 1)
+    stage.only("reuse.client-per-call")
+
+
+@pytest.mark.parametrize("libraries", [["aiohttp"], ["aiohttp", "httpx"], []])
+def test_libraries_whose_clients_share_a_context_prove_nothing_by_it(stage, libraries):
+    stage.process(1, libraries=libraries)
+    sides(stage, *["local"] * 5)
+    built(stage, 1, 0, 0, 0, 0)
+    stage.only("reuse.client-per-call")

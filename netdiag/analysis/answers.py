@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the last answer of each connection arrived and ended: in how many pieces, with a closing alert, cut off or whole.
+
+Judges nothing but that: whether a reset of the other side met an answer that was still coming.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from netdiag.analysis.links import Link, column, known, number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["CLOSING_ALERTS", "with_answers"]
+
+CLOSING_ALERTS = (23.0, 24.0, 31.0)
+"""A closing alert in TLS 1.2 and 1.3, with the record's header (bytes)."""
+_STREAM = 3
+"""Pieces from which an answer is a stream."""
+_PROMPT_MS = 1000.0
+"""A reset within this time of part of an answer is no idle timer's: those count in seconds."""
+_STREAM_MS = 5000.0
+"""The same for a stream, which may stall before it breaks."""
+
+
+def with_answers(links: Sequence[Link], bursts: pd.DataFrame) -> tuple[Link, ...]:
+    """Return the connections with the pieces of their answers counted, and with `farewell` and `cut_off` settled."""
+    pieces, farewells = _received(bursts)
+    counted = [_counted(link, pieces[link.row]) if link.row in pieces else link for link in links]
+    told = [replace(link, farewell=link.row in farewells or _unread_alert(link)) for link in counted]
+    whole = _whole_sizes(told)
+    return tuple(
+        replace(link, cut_off=True) if _cut_off(link, whole.get((link.pid, link.remote), ())) else link for link in told
+    )
+
+
+_Pieces = tuple[list[float], list[float]]
+
+
+def _received(bursts: pd.DataFrame) -> tuple[dict[int, _Pieces], set[int]]:
+    """Return begin and end of the received bursts of each connection, and which got a closing alert of the peer."""
+    pieces: dict[int, _Pieces] = {}
+    farewells: set[int] = set()
+    names = ("connection", "direction", "began_ns", "ended_ns", "close_notify")
+    for row, direction, began, ended, notify in zip(*(column(bursts, name) for name in names), strict=True):
+        if direction != "receive":
+            continue
+        if notify:
+            farewells.add(int(row))
+            continue
+        begins, ends = pieces.setdefault(int(row), ([], []))
+        begins.append(number(began))
+        ends.append(number(ended))
+    return pieces, farewells
+
+
+def _counted(link: Link, pieces: _Pieces) -> Link:
+    """Count the reads from an answer's first byte to the next call; session tickets before it are no part of it."""
+    begins, ends = pieces
+    until = [*(call.began_ns for call in link.calls[1:]), math.inf]
+    counts = [
+        bisect_right(begins, end) - bisect_left(ends, call.first_byte_ns) if call.answered else 0
+        for call, end in zip(link.calls, until, strict=True)
+    ]
+    calls = [
+        replace(call, received_bursts=float(max(1, count))) if call.answered else call
+        for call, count in zip(link.calls, counts, strict=True)
+    ]
+    return replace(link, calls=tuple(calls))
+
+
+def _unread_alert(link: Link) -> bool:
+    return link.encrypted is not False and link.unread in CLOSING_ALERTS
+
+
+def _whole_sizes(links: Iterable[Link]) -> Mapping[tuple[float, str], set[float]]:
+    """Return the sizes of answers that were whole, by program and server: the next call followed on the connection."""
+    sizes: dict[tuple[float, str], set[float]] = {}
+    for link in links:
+        done = [call.received_bytes for call in link.calls[:-1] if call.answered and known(call.received_bytes)]
+        sizes.setdefault((link.pid, link.remote), set()).update(done)
+    return sizes
+
+
+def _cut_off(link: Link, whole: Container[float]) -> bool:
+    """The peer's reset met a request without an answer, or an answer that was still coming."""
+    if link.close != "rst" or link.closed_by != "remote" or not link.calls:
+        return False
+    last = link.calls[-1]
+    if not last.answered:
+        return known(last.sent_ns)
+    stream = last.received_bursts >= _STREAM
+    if link.farewell or (not stream and last.received_bytes in whole):
+        return False
+    return link.idle_before_close_ms <= (_STREAM_MS if stream else _PROMPT_MS)
