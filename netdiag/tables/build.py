@@ -79,8 +79,25 @@ def _join(tables: dict[str, pd.DataFrame], seen: Wire, said: dict[int, Said], *,
     secret, inferred = _encrypted(tables, ends, calls, flights, seen, said)
     asked = pd.concat([plain_exchanges(found, plain), inferred]).sort_values(["connection", "began_ns"], kind="stable")
     requests = from_exchanges(ends, asked.reset_index(drop=True), tables["handshakes"])
-    ends["requests"] = np.where(plain | secret, _count(requests, len(ends)), np.nan)
+    ends["requests"] = np.where(plain | secret | _silent(ends, found), _count(requests, len(ends)), np.nan)
+    _name(ends, tables["handshakes"], seen)
     tables |= {"connections": ends, "bursts": calls, "turns": found, "requests": requests}
+
+
+def _silent(ends: pd.DataFrame, found: pd.DataFrame) -> Any:
+    """Tell which connections asked for nothing: seen from start to end, and not a byte left the client's side."""
+    asked = np.where(ends["role"] == "server", ends["bytes_received"], ends["bytes_sent"])
+    over = ends["close"].notna() | (ends["outcome"] != "established")
+    return (asked == 0) & (_count(found, len(ends)) == 0) & over.to_numpy() & ~ends["preexisting"].to_numpy()
+
+
+def _name(ends: pd.DataFrame, handshakes: pd.DataFrame, seen: Wire) -> None:
+    """Name the servers as each connection's own ClientHello does; through a proxy that is not who is at the end."""
+    row = handshakes["connection"].to_numpy()
+    direct = (ends["role"] == "client").to_numpy()[row] & ~seen.proxied[row]
+    names = ends["remote_name"].to_numpy(copy=True)
+    names[row[direct]] = handshakes["sni"].to_numpy()[direct]
+    ends["remote_name"] = pd.Series(names, dtype=object)
 
 
 def _confirmed(calls: pd.DataFrame, flights: Flights, alerts: tuple[Any, Any]) -> Any:

@@ -19,12 +19,15 @@ __all__ = ["processes"]
 _NAN = float("nan")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Life:
     """A process from its start to its end; a pid may have more than one."""
 
     pid: int
     row: dict[str, Any] = field(default_factory=dict)
+    parent: _Life | None = None
+    """Whose program it goes on running: neither has run another one since the fork."""
+    forked: list[_Life] = field(default_factory=list)
 
 
 def processes(events: Columns | None, facts: Iterable[Mapping[str, Any]], start_ns: int) -> pd.DataFrame:
@@ -44,10 +47,20 @@ def processes(events: Columns | None, facts: Iterable[Mapping[str, Any]], start_
             life.row |= {
                 name: value for name, value in _looked_up(fact, start_ns).items() if value is not None
             } | forked
+    for life in lives:  # parents stand before their children
+        _inherit(life)
     lives.sort(key=lambda life: (life.row.get("started_ns", -np.inf), life.pid))
     names = {name for life in lives for name in life.row}
     columns = {name: [life.row.get(name, _missing(name)) for life in lives] for name in names}
     return frame("processes", len(lives), {"pid": [life.pid for life in lives], **columns})
+
+
+def _inherit(life: _Life) -> None:
+    """Give a process that ran no program of its own what its parent was at the fork."""
+    if life.parent is not None:
+        for name in ("exe", "argv", "libraries"):
+            if life.row.get(name) is None:
+                life.row[name] = life.parent.row.get(name)
 
 
 def _missing(name: str) -> Any:
@@ -75,12 +88,17 @@ def _lives(events: Columns) -> list[_Life]:
         if kind == ProcessKind.FORK or pid not in open_lives:
             open_lives[pid] = _Life(pid)
             lives.append(open_lives[pid])
+            if kind == ProcessKind.FORK and parent in open_lives:
+                open_lives[pid].parent = open_lives[parent]
+                open_lives[parent].forked.append(open_lives[pid])
         row = open_lives[pid].row
         row["comm"] = comm or row.get("comm")
         if parent:
             row["ppid"] = float(parent)
         if filename:
             row["exe"] = filename
+        if kind == ProcessKind.EXEC:
+            _ran(open_lives[pid])
         if kind == ProcessKind.FORK:
             row["started_ns"] = at
         elif kind == ProcessKind.EXIT:
@@ -88,6 +106,13 @@ def _lives(events: Columns) -> list[_Life]:
             row["exit_code"] = float(128 + (code & 0x7F) if code & 0x7F else code >> 8 & 0xFF)
             del open_lives[pid]
     return lives
+
+
+def _ran(life: _Life) -> None:
+    """Part a process that runs another program from its parent, and its children from what it becomes."""
+    for child in life.forked:
+        child.parent = None
+    life.parent, life.forked = None, []
 
 
 def _told(facts: Iterable[Mapping[str, Any]]) -> dict[int, list[Mapping[str, Any]]]:

@@ -24,6 +24,8 @@ class Wire:
         """Start with nothing seen on any of `rows` connections."""
         self.speaks: Ints = np.zeros(rows, np.int64)
         """A `WireClass`; 0 where nothing was seen."""
+        self.proxied: NDArray[np.bool_] = np.zeros(rows, bool)
+        """Whether it began with a request to a proxy to connect: the other end is not who is talked to."""
         self.gaps: NDArray[np.bool_] = np.zeros(rows, bool)
         """Whether records are missing: what was counted is a lower bound."""
         self.watched = False
@@ -38,7 +40,9 @@ def wire(events: Columns, found: Sockets) -> Wire:
     rows = found.rows_of(events.integers("cookie"), at)
     said = np.flatnonzero((rows >= 0) & (kind == RecordType.CLASS))
     said = said[np.argsort(at[said], kind="stable")]
-    seen.speaks[rows[said]] = events.integers("first")[said]
+    speaks = events.integers("first")[said]
+    seen.speaks[rows[said]] = speaks
+    seen.proxied[rows[said[speaks == WireClass.CONNECT]]] = True
     seen.speaks[rows[(rows >= 0) & (kind >= RecordType.CHANGE_CIPHER_SPEC)]] = WireClass.TLS
     seen.gaps[rows[(rows >= 0) & (kind == RecordType.GAP)]] = True
     return seen

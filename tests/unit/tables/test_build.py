@@ -14,6 +14,7 @@ import pytest
 
 from netdiag.recording.reader import Recording, dtype_of, read
 from netdiag.tables import COLUMNS, Loss, Tables, build
+from netdiag.tables.codes import TcpFlags
 from netdiag.testing import START_NS, RecordingBuilder, header, layout, tables
 
 STREAMS = ("tcp", "tcp_io", "process", "tls_record")
@@ -133,3 +134,13 @@ def test_the_work_grows_with_the_recording_and_no_faster():
 
 def test_builders_give_what_build_gives():
     assert list(tables(connections=[{}]).connections) == list(COLUMNS["connections"])
+
+
+def test_a_connection_that_sent_nothing_had_no_requests():
+    spare = build(RecordingBuilder().connection([], closed=("local", 30)).recording()).connections.iloc[0]
+    assert (spare["bytes_sent"], spare["requests"]) == (0, 0)
+
+
+def test_nobody_knows_what_an_older_connection_had_sent():
+    builder = RecordingBuilder().connection([], closed=("local", 30), flags=int(TcpFlags.PREEXISTING))
+    assert np.isnan(build(builder.recording()).connections.iloc[0]["requests"])

@@ -144,3 +144,28 @@ def test_a_connection_names_its_handshake_and_its_first_request_carries_it():
         parts = ("connect_ms", "client_setup_ms", "tls_ms", "queue_ms", "send_ms", "wait_ms", "receive_ms")
         total = sum(row[name] for name in (*parts, "reader_lag_ms", "unattributed_ms") if row[name] == row[name])
         assert total == pytest.approx(row["total_ms"])
+
+
+def test_the_server_is_named_as_the_connections_own_hello_names_it():
+    made = recorded(FULL13, tls.modern())
+    assert made.connections["remote_name"].tolist() == ["api.example.test"]
+
+
+def test_a_traced_servers_peer_is_not_who_the_hello_names():
+    mirrored = [(at, "receive" if side == "send" else "send", *rest) for at, side, *rest in FULL13]
+    made = recorded(mirrored, None, role=2)
+    assert made.connections["remote_name"].tolist() == [None]
+
+
+def test_through_a_proxy_the_name_is_not_that_of_the_other_end():
+    builder = RecordingBuilder().connection([], srtt=1200, min_rtt=1000)
+    rows = [(0.5, "send", 0, 0, 4, 0), *FULL13]
+    for at, side, kind, length, first, second in rows:
+        builder.record(
+            "tls_record", cookie=1, time=START_NS + round(at * 1e6), type=kind, length=length, first=first,
+            second=second, version=3, direction=1 if side == "send" else 2,
+        )  # fmt: skip
+    data = base64.b64encode(zlib.compress(redact(tls.modern()))).decode()
+    builder.fact("hello", cookie=1, direction="send", at_ns=START_NS + 10**6, whole=True, session=None, id=1, data=data)
+    made = build(builder.recording())
+    assert (made.handshakes["sni"].tolist(), made.connections["remote_name"].tolist()) == (["api.example.test"], [None])

@@ -83,3 +83,41 @@ def test_records_in_another_order_are_sorted_by_time():
     event(builder, FORK, 1)
     (row,) = processes(builder)
     assert (row["started_ns"], row["ended_ns"]) == (1e6, 9e6)
+
+
+def parent_and_child():
+    builder = event(RecordingBuilder(), FORK, 1, tgid=8)
+    event(builder, EXEC, 2, tgid=8, filename="/usr/bin/gunicorn")
+    event(builder, FORK, 3, parent=8)
+    return builder
+
+
+def by_pid(builder):
+    return {row["pid"]: row for row in processes(builder)}
+
+
+def test_a_process_that_was_forked_runs_the_program_of_its_parent():
+    libraries = [{"name": "httpx", "version": None, "evidence": "mapped"}]
+    builder = parent_and_child().fact("process", pid=8, exe="/opt/python3", argv=["g"], libraries=libraries)
+    row = by_pid(builder)[9]
+    assert (row["exe"], row["argv"], row["libraries"]) == ("/opt/python3", ["g"], libraries)
+
+
+def test_a_grandchild_does_too():
+    builder = event(parent_and_child(), FORK, 4, tgid=10, parent=9)
+    assert by_pid(builder)[10]["exe"] == "/usr/bin/gunicorn"
+
+
+def test_a_program_of_its_own_goes_before():
+    builder = event(parent_and_child(), EXEC, 4, filename="/bin/true")
+    assert by_pid(builder)[9]["exe"] == "/bin/true"
+
+
+def test_what_the_parent_runs_later_is_not_the_childs():
+    builder = event(parent_and_child(), EXEC, 5, tgid=8, filename="/bin/sleep")
+    assert by_pid(builder)[9]["exe"] is None
+
+
+def test_what_was_looked_up_of_the_child_goes_before():
+    builder = parent_and_child().fact("process", pid=9, exe="/bin/worker")
+    assert by_pid(builder)[9]["exe"] == "/bin/worker"
