@@ -28,7 +28,7 @@ _NAME = re.compile(r"\{([a-z_]+)\}")
 """A value's name in a template. Braces of code in snippets have spaces inside and stay as they are."""
 _IN_GENERAL = {"above": "SECONDS", "below": "SECONDS", "learned": "N", "count": "N", "of": "M", "price": "TIME"}
 _MOST = 2
-"""So many libraries' advice at most: the closest to the program first."""
+"""So many pieces of advice at most: of the library that is closest to the program first."""
 _TEXTS = ("title", "plain", "means", "proof", "proof_line", "cost", "refuted")
 _REMEDY = ("library", "text", "setting", "value", "snippet")
 
@@ -89,10 +89,9 @@ class Entry:
         known = {remedy.library for remedy in self.remedies}
         chosen = [name for name in dict.fromkeys(libraries) if name in known][:_MOST]
         if not chosen:
-            chosen = [*[name for name in dict.fromkeys(guesses) if name in known][:_MOST], GENERIC]
-        return tuple(
-            self._advice(remedy, values) for name in chosen for remedy in self.remedies if remedy.library == name
-        )
+            chosen = [*[name for name in dict.fromkeys(guesses) if name in known][: _MOST - 1], GENERIC]
+        fitting = [remedy for name in chosen for remedy in self.remedies if remedy.library == name]
+        return tuple(self._advice(remedy, values) for remedy in fitting[:_MOST])
 
     def _advice(self, remedy: Remedy, values: Mapping[str, str]) -> Advice:
         def filled(text: str | None) -> str | None:

@@ -19,6 +19,7 @@ __all__ = ["ProcessFacts"]
 
 _MAX_MAPS_BYTES = 4 << 20
 _MAX_ARGV_BYTES = 16384
+_MAX_PROGRAMS = 4096
 _SEEN, _EXEC = 1, 3
 """Of `enum nd_process_kind`."""
 
@@ -31,6 +32,7 @@ class ProcessFacts:
         self._keep_argv = keep_argv
         # once, so that the same process always has the same start
         self._asleep_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - monotonic_ns()
+        self._programs: dict[int, str] = {}
 
     def meet(self, layout: StreamLayout, runs: Iterable[memoryview]) -> list[int]:
         """Look at the processes of new records: those with a first socket, and those that just ran a program.
@@ -38,27 +40,39 @@ class ProcessFacts:
         Returns their numbers.
         """
         places = {field.name: layout.offset + field.offset for field in layout.fields}
-        tgid, kind = places["tgid"], places["kind"]
+        tgid, kind, filename = places["tgid"], places["kind"], places["filename"]
+        size = next(field.size for field in layout.fields if field.name == "filename")
         data = b"".join(runs)
         met = []
         for at in range(0, len(data), layout.stride):
             (pid,) = struct.unpack_from("=I", data, at + tgid)
+            if data[at + kind] == _EXEC:
+                self._remember(pid, data[at + filename : at + filename + size].split(b"\0", 1)[0])
             if data[at + kind] in (_SEEN, _EXEC) and pid:
                 self.look_at(pid)
                 met.append(pid)
         return met
 
+    def _remember(self, pid: int, program: bytes) -> None:
+        """Keep by which path a program was run: `python` in a virtual environment's `bin` leads to its packages."""
+        while len(self._programs) >= _MAX_PROGRAMS:
+            del self._programs[next(iter(self._programs))]
+        self._programs.pop(pid, None)
+        self._programs[pid] = program.decode("utf-8", "backslashreplace")
+
     def look_at(self, pid: int) -> None:
         """Write what /proc says of a process; nothing when it is gone."""
-        fact = describe(pid, keep_argv=self._keep_argv, asleep_ns=self._asleep_ns)
+        program = self._programs.get(pid)
+        fact = describe(pid, keep_argv=self._keep_argv, asleep_ns=self._asleep_ns, program=program)
         if fact is not None:
             self._writer.fact("process", fact)
 
 
-def describe(pid: int, *, keep_argv: bool, asleep_ns: int = 0) -> dict[str, Any] | None:
+def describe(pid: int, *, keep_argv: bool, asleep_ns: int = 0, program: str | None = None) -> dict[str, Any] | None:
     """Return the fact `process`, or None when the process is gone. What can't be read is None.
 
     `asleep_ns`: by how much CLOCK_BOOTTIME, which /proc counts in, is ahead of CLOCK_MONOTONIC.
+    `program`: the path that was run, where the kernel was seen to run it.
     """
     try:
         exe: str | None = os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
@@ -81,7 +95,7 @@ def describe(pid: int, *, keep_argv: bool, asleep_ns: int = 0) -> dict[str, Any]
         "container": place.container,
         "pod": place.pod,
         "started_ns": int(fields[19]) * (1_000_000_000 // os.sysconf("SC_CLK_TCK")) - asleep_ns,
-        "libraries": _libraries(pid, exe, argv[0] if argv else None),
+        "libraries": _libraries(pid, exe, _invoked(argv, program)),
     }
 
 
@@ -98,6 +112,12 @@ def _argv(pid: int) -> list[str] | None:
     if not raw:
         return None
     return [part.decode("utf-8", "backslashreplace") for part in raw.rstrip(b"\0").split(b"\0")]
+
+
+def _invoked(argv: list[str] | None, program: str | None) -> str | None:
+    """Return the path by which the program was started; a bare name in its arguments was looked up by a shell."""
+    named = argv[0] if argv else None
+    return named if named is not None and named.startswith("/") else program or named
 
 
 def _libraries(pid: int, exe: str | None, invoked: str | None) -> list[dict[str, Any]]:

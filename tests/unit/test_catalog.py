@@ -94,3 +94,16 @@ def test_what_is_wrong_is_said(tmp_path, change, message):
 def test_a_file_that_is_missing(tmp_path):
     with pytest.raises(InputUnreadable, match=r"none\.toml"):
         load(tmp_path / "none.toml")
+
+
+def test_never_more_than_two_pieces_of_advice():
+    for entry in catalog().values():
+        libraries = sorted({remedy.library for remedy in entry.remedies} - {"generic"})
+        for advice in (entry.render_advice(libraries, {}), entry.render_advice([], {}, guesses=libraries)):
+            assert 1 <= len(advice) <= 2
+
+
+def test_of_the_guesses_the_most_likely_one_and_the_general_advice():
+    entry = catalog()["reuse.client-per-call"]
+    advice = entry.render_advice(["none"], {}, guesses=["httpx", "urllib3"])
+    assert [one.applies_to for one in advice] == ["httpx", None]

@@ -21,10 +21,11 @@ LAYOUT = StreamLayout.of_ring(
     stream=3,
     name="process",
     struct="process_event",
-    size=8,
+    size=136,
     fields=(
         Field(name="tgid", type="nd_pid", offset=0, size=4, kind=FieldKind.UINT),
         Field(name="kind", type="__u8", offset=4, size=1, kind=FieldKind.UINT),
+        Field(name="filename", type="char", offset=8, size=128, kind=FieldKind.CHAR),
     ),
 )
 
@@ -39,8 +40,11 @@ def facts(tmp_path):
         yield writer, lambda: read(path).facts
 
 
-def records(*pairs):
-    return b"".join(struct.pack("=II", 8, 0) + struct.pack("=IB3x", pid, kind) for pid, kind in pairs)
+def records(*members):
+    return b"".join(
+        struct.pack("=II", 136, 0) + struct.pack("=IB3x128s", pid, kind, program[0] if program else b"")
+        for pid, kind, *program in members
+    )
 
 
 def test_this_process():
@@ -109,3 +113,32 @@ def test_a_record_may_lie_across_two_runs(facts):
     assert (
         len(ProcessFacts(facts[0], keep_argv=False).meet(LAYOUT, [memoryview(data[:11]), memoryview(data[11:])])) == 2
     )
+
+
+def test_a_bare_name_is_told_by_the_path_that_was_run(facts, tmp_path):
+    """A virtual environment's `python`, found by a shell, leads to the packages of that environment."""
+    venv = tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").symlink_to(os.path.realpath(sys.executable))
+    package = venv / f"lib/python3.{sys.version_info.minor}/site-packages/httpx-9.8.dist-info"
+    package.mkdir(parents=True)
+    code = "print(flush=True); import sys; sys.stdin.read()"
+    argv, program = ["python", "-S", "-c", code], os.path.realpath(sys.executable)
+    with subprocess.Popen(argv, executable=program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        seen = ProcessFacts(facts[0], keep_argv=False)
+        seen.meet(LAYOUT, [memoryview(records((child.pid, EXEC, os.fsencode(venv / "bin" / "python"))))])
+        seen.meet(LAYOUT, [memoryview(records((child.pid, SEEN)))])
+        child.communicate()
+    for fact in facts[1]():
+        assert ("httpx", "9.8") in {(library["name"], library["version"]) for library in fact["libraries"]}
+    assert len(facts[1]()) == 2
+
+
+def test_the_paths_of_programs_are_bounded(facts, monkeypatch):
+    monkeypatch.setattr("netdiag.recorder.processes._MAX_PROGRAMS", 2)
+    seen = ProcessFacts(facts[0], keep_argv=False)
+    for pid in (2**22 + 1, 2**22 + 2, 2**22 + 3):
+        seen.meet(LAYOUT, [memoryview(records((pid, EXEC, b"/bin/true")))])
+    assert list(seen._programs) == [2**22 + 2, 2**22 + 3]
