@@ -113,7 +113,7 @@ def _path(paper: Paper, document: Mapping[str, Any], path: Mapping[str, Any], *,
     if figures.get("min") is not None:
         parts.append(f"min {ms(figures['min'])}, median {ms(figures['median'])} ms")
     if address:
-        parts.append(loss(address["loss"]))
+        parts.append(loss(address["loss"]) or _outcomes(address))
     heading = "  ".join(part for part in parts if part)
     paper.line(heading if cells(heading) <= paper.width else "  ".join(part for part in parts[:-1] if part), "bold")
     if cells(heading) > paper.width:
@@ -128,6 +128,11 @@ def _path(paper: Paper, document: Mapping[str, Any], path: Mapping[str, Any], *,
         paper.labelled("AS path", f"{steps} (borders ±1 hop; {flow})")
     for note in path["notes"]:
         paper.labelled("note", safe(note))
+
+
+def _outcomes(address: Mapping[str, Any]) -> str:
+    """Return how connections ended where none counts for loss: a router refused them, or nothing was sent."""
+    return ", ".join(f"{count} connections {outcome}" for outcome, count in address["outcomes"].items())
 
 
 def _grid(paper: Paper, path: Mapping[str, Any], *, verbose: bool) -> None:

@@ -112,7 +112,8 @@ def _lacking(case: Case) -> tuple[str, ...]:
     if case.rtt is None:
         missing.append("a round trip to the target: no connection was answered")
     elif case.baseline is None:
-        missing.append("a baseline: --baseline-ms N, --landmarks, or --vantage LAT,LON for a computed one")
+        more = "where this service is served from is not known" if case.here else "or --vantage LAT,LON"
+        missing.append(f"a baseline: --baseline-ms N, --landmarks; {more}")
     return tuple(missing)
 
 

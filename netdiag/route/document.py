@@ -99,6 +99,7 @@ def _address(address: Address) -> dict[str, Any]:
             "n": rtt.n if rtt else 0,
         },
         "loss": asdict(loss),
+        "outcomes": dict(address.outcomes),
         "groups": [
             {"pop": one.pop, "median_ms": to_ms(one.figures.median_ms), "count": one.count} for one in address.clusters
         ],

@@ -11,6 +11,7 @@ from netdiag.route.model import Attempt, Connect, ConnectOutcome
 
 __all__ = ["Loss", "lower", "of", "upper"]
 
+_NO_LOSS = frozenset({ConnectOutcome.FAILED, ConnectOutcome.UNREACHABLE})
 _Z95 = 1.6448536269514722
 """One-sided 95 %."""
 
@@ -68,12 +69,12 @@ def _at_most(lost: int, sent: int, share: float) -> float:
 def of(connects: Iterable[Connect]) -> Loss:
     """Return the loss of attempts to connect: a SYN sent again counts as lost as much as an attempt without answer.
 
-    Refusals are answers. What failed for a reason of this machine was never sent.
+    Refusals are answers, and so is the word of a router that there is no way. What failed here was never sent.
     """
     sent = lost = 0
     for connect in connects:
         for attempt in connect.attempts:
-            if attempt.outcome is ConnectOutcome.FAILED:
+            if attempt.outcome in _NO_LOSS:
                 continue
             sent += 1
             lost += _lost(attempt)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from netdiag.route import baseline, figures, flips, hops, loss, pops
 from netdiag.route.aspath import Step, as_path, served_from
@@ -27,6 +27,11 @@ from netdiag.route.pops import Decision, State, Window
 from netdiag.route.vantage import find_here, names_of
 
 __all__ = ["Address", "Inputs", "Survey", "View", "examine"]
+
+_BESIDE_MS = 3.0
+"""A target that answers this little later than the last router is within 300 km of it."""
+_BESIDE = 0.75
+"""What that takes from the router's confidence: its answer may have come late for reasons of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,8 @@ class Address:
     clusters: tuple[Cluster, ...]
     ports: int
     """Source ports among the attempts."""
+    outcomes: Mapping[str, int]
+    """How many attempts ended in which way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +111,14 @@ def examine(measurement: Measurement, knowledge: Knowledge, inputs: Inputs | Non
     here = find_here(measurement, paths, names)
     addresses = tuple(_address(measurement, knowledge, names, here, ip) for ip in _ips(measurement))
     views = tuple(_view(path, knowledge, names, here, _find(addresses, path.trace.ip)) for path in paths)
+    if placed := {address.ip: found for address in addresses if (found := _beside(address, views)) is not None}:
+        addresses = tuple(
+            replace(one, located=placed[one.ip], pop=placed[one.ip].place.code, pop_source="rdns")
+            if one.ip in placed
+            else one
+            for one in addresses
+        )
+        views = tuple(_view(path, knowledge, names, here, _find(addresses, path.trace.ip)) for path in paths)
     base = _baseline(measurement, knowledge, inputs, here, addresses, views)
     detour = _detour(knowledge, here, addresses, views, base)
     now_s = measurement.clocks.realtime_ns / 1e9
@@ -168,6 +183,7 @@ def _address(
         loss=loss.of(connects),
         clusters=flips.clusters(connects[0]) if connects else (),
         ports=len({attempt.source_port for one in connects for attempt in one.attempts}),
+        outcomes=Counter(str(attempt.outcome) for one in connects for attempt in one.attempts),
     )
 
 
@@ -248,13 +264,38 @@ def _late_answers(spots: Sequence[Spot], path: Path, here: Here | None) -> Itera
         behind = [ms for ttl, ms in least.items() if ttl > spot.ttl]
         needed = fibre_ms(2 * distance_km(here.place.point, spot.located.place.point) + 2 * here.radius_km)
         own = least.get(spot.ttl, 0.0)
-        if spot.located.counts and behind and own > 3 * needed + 30 and max(behind) < 1.15 * own:
+        before = [one for one in spots if one.ttl < spot.ttl and one.located.counts][-1:]
+        beside = any(
+            distance_km(one.located.place.point, spot.located.place.point) < 500 and least.get(one.ttl, own) < 0.3 * own
+            for one in before
+        )
+        if spot.located.counts and beside and behind and own > 3 * needed + 30 and max(behind) < 1.15 * own:
             city = spot.located.place.city or "that place"
             yield (
                 f"hop {spot.ttl} stands in {city} and answers as late as all behind it ({own:.0f} ms): a tunnel "
                 "carries its answers to the end first, or they return a long way; no step is blamed on it"
             )
             return
+
+
+def _beside(address: Address, views: Sequence[View]) -> Located | None:
+    """Return the place of an address that nothing else tells: that of a router that it answers hardly later than."""
+    if address.rtt is None or (address.located is not None and address.located.counts):
+        return None
+    for view in views:
+        answering = [hop for hop in view.path.hops if hop.responders and not hop.target]
+        if view.path.trace.ip != address.ip or not view.path.reached or not answering:
+            continue
+        hop = answering[-1]
+        own = figures.of(figures.target_ms(view.path.trace)) or address.rtt
+        found = view.located.get(hop.responders[0].ip)
+        late = own.min_ms - hop.responders[0].min_ms
+        if found is None or not found.counts or hop.tunnel or not -_BESIDE_MS <= late <= _BESIDE_MS:
+            continue
+        note = f"within {max(0.1, late):.1f} ms of hop {hop.ttl}"
+        confidence = round(_BESIDE * found.confidence, 3)
+        return Located(place=found.place, confidence=confidence, source="rdns", notes=(note, *found.notes[:1]))
+    return None
 
 
 def _goal(path: Path, address: Address | None) -> Located | None:

@@ -29,7 +29,8 @@ def test_the_bounds_hold_the_share(counts):
 def test_a_second_syn_is_a_loss_and_a_refusal_is_an_answer():
     refused = Attempt(started_ns=0, source_port=1, outcome=ConnectOutcome.REFUSED, connect_ms=3.0)
     local = Attempt(started_ns=0, source_port=1, outcome=ConnectOutcome.FAILED)
-    attempts = (attempt(5.0), attempt(1005.0, again=1), attempt(None), refused, local)
+    barred = Attempt(started_ns=0, source_port=1, outcome=ConnectOutcome.UNREACHABLE)
+    attempts = (attempt(5.0), attempt(1005.0, again=1), attempt(None), refused, local, barred)
     counted = of([Connect(ip="203.0.113.10", port=443, attempts=attempts)])
     assert (counted.lost, counted.sent) == (2, 4)
 

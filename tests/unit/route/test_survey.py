@@ -114,3 +114,19 @@ def test_where_the_client_is_not_known_nothing_is_placed_by_light():
     assert survey.here is not None  # the first router's name
     assert survey.here.source.startswith("name of hop 2")
     assert survey.detour.kind == "boomerang"
+
+
+def test_a_target_beside_the_last_router_is_placed_there():
+    measurement = measured(traces=[trace(NEW_YORK)], connects=[connect([88.1] * 12)], names=NEW_YORK_NAMES)
+    (address,) = examine(measurement, NOTHING, Inputs(baseline_ms=12.0)).addresses
+    assert address.located is not None
+    assert (address.located.place.city, address.pop_source) == ("Frankfurt", "rdns")
+    assert address.located.notes[0] == "within 1.1 ms of hop 6"
+    assert 0.5 <= address.located.confidence < 0.7
+    far = measured(traces=[trace([*NEW_YORK[:-1], (IP, 95.0)])], connects=[connect([95.0] * 12)], names=NEW_YORK_NAMES)
+    assert examine(far, NOTHING).addresses[0].located is None
+
+
+def test_a_way_that_truly_is_long_is_no_tunnel():
+    survey = examine(boomerang(), NOTHING, Inputs(baseline_ms=12.0))
+    assert survey.views[0].notes == ()
