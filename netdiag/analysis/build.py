@@ -74,7 +74,7 @@ def _digits(value: float) -> str:
 
 def number_of(learned: Learned) -> str:
     """Return a learned number without needless digits."""
-    return f"{learned.value:.0f}" if learned.unit == "requests" else f"{learned.value:.3g}"
+    return f"{learned.value:,.0f}" if learned.unit == "requests" else f"{learned.value:.3g}"
 
 
 def finding(case: Case, seen: Seen) -> Finding:
@@ -129,8 +129,8 @@ def _severity(case: Case, seen: Seen) -> Severity:
 
 def _values(case: Case, seen: Seen) -> dict[str, str]:
     host = seen.host or (seen.links[0].remote if seen.links else "the server")
-    values = {"count": str(seen.count), "of": str(seen.of), "host": host, "cost": "", "price": ""}
-    values["connections"] = f"{seen.count} connection" + ("s" if seen.count != 1 else "")
+    values = {"count": f"{seen.count:,}", "of": f"{seen.of:,}", "host": host, "cost": "", "price": ""}
+    values["connections"] = f"{seen.count:,} connection" + ("s" if seen.count != 1 else "")
     if known(seen.cost_ms):
         values |= {"cost": milliseconds(seen.cost_ms), "price": price(seen.cost_ms, case.total_ms)}
     if seen.learned:

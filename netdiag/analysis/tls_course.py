@@ -108,7 +108,7 @@ def _large_hello(server: Server, resent: dict[int, list[float]]) -> Seen | None:
         cost_ms=waited if again else NAN,
         cause="lost" if again else "reset",
         breaks=bool(reset),
-        words={"bytes": f"{max(shake.client_hello_bytes for shake in hurt):.0f}"},
+        words={"bytes": f"{max(shake.client_hello_bytes for shake in hurt):,.0f}"},
     )
 
 
@@ -140,7 +140,7 @@ def _large_flight(server: Server) -> Seen | None:
         confidence=0.9,
         cost_ms=_trips(waited) if waited else 0.0,
         note="" if waited else "the segments of this path are so large that it did not wait here",
-        words={"bytes": f"{max(shake.server_flight_bytes for shake in large):.0f}"},
+        words={"bytes": f"{max(shake.server_flight_bytes for shake in large):,.0f}"},
     )
 
 
