@@ -62,6 +62,8 @@ def _received(bursts: pd.DataFrame) -> tuple[dict[int, _Pieces], set[int]]:
 
 def _counted(link: Link, pieces: _Pieces) -> Link:
     """Count the reads from an answer's first byte to the next call; session tickets before it are no part of it."""
+    if not link.calls:  # a handshake that came to nothing: something was read, and it was no answer
+        return link
     begins, ends = pieces
     until = [*(call.began_ns for call in link.calls[1:]), math.inf]
     counts = [

@@ -38,6 +38,11 @@ def test_an_answer_that_nobody_read_came_in_one_piece_at_least(stage):
     assert links(stage)[0].calls[-1].received_bursts == 1
 
 
+def test_what_is_read_on_a_connection_without_calls_is_no_answer(stage):
+    stage.read(stage.connection(0, []), 21.0, 2)
+    assert links(stage)[0].calls == ()
+
+
 @pytest.mark.parametrize("idle", [0.2, 12.0, 80.0, 900.0])
 def test_a_reset_soon_after_part_of_an_answer_cuts_it_off(stage, idle):
     stage.connection(0, [0], idle=idle, **RESET)
