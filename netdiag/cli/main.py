@@ -37,6 +37,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
 )
 """Name and one sentence of each command; `netdiag/cli/NAME.py` holds it as `command`."""
 
+_DATA = "networks of addresses: data of RouteViews, DB-IP (db-ip.com) and NRO, CC BY 4.0, reduced"
 INTERRUPTED = 130
 _BROKEN_PIPE = 141  # 128 + SIGPIPE, as a program that the signal ends
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
@@ -101,7 +102,7 @@ def _no_command(name: str) -> str:
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
-@click.version_option(__version__, "--version", "-V", message="netdiag %(version)s")
+@click.version_option(__version__, "--version", "-V", message=f"netdiag %(version)s\n{_DATA}")
 @click.pass_context
 def cli(context: click.Context) -> int:
     """Say which millisecond of an HTTPS or LLM API call went where, why, and what to change.

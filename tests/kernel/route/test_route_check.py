@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`netdiag route-check` on emulated networks, beyond the verdict: flips, refusals, hostile names, words, replays."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from netdiag.route.lab.topology import shipped
+from netdiag.route.lab.world import NOBODY, World
+
+pytestmark = pytest.mark.kernel
+
+EVIL = "evil\x1b[31mberlin.example"
+
+
+def run(world, *words, uid=NOBODY):
+    argv = [sys.executable, "-m", "netdiag", "route-check", *words, "--no-keep"]
+    return subprocess.run(world.command(argv, uid=uid), capture_output=True, text=True, check=False, timeout=60)
+
+
+def shown(world, *words, uid=NOBODY):
+    done = run(world, *words, "--format", "json", uid=uid)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_flows_that_reach_another_place_are_seen():
+    with World(shipped()["two-ways"]) as world:
+        document = shown(world, "api.lab.test", "-4")
+    (flip,) = [row for row in document["findings"] if row["code"] == "route.site-flip"]
+    assert 30 < flip["cost_ms"] * flip["of"] / flip["count"] < 45
+    assert {row["pop"] for row in document["addresses"][0]["groups"]} == {"FRA", "AMS"}
+
+
+def test_offline_asks_the_target_alone():
+    with World(shipped()["plain"]) as world:
+        document = shown(world, "203.0.113.10", "--offline", "--rounds", "1")
+    assert {row["address"] for row in document["asked"]} == {"203.0.113.10"}
+    assert {row["purpose"] for row in document["asked"]} == {"trace", "connect"}
+    assert document["addresses"][0]["pop"] is None
+
+
+def test_the_same_over_ipv6_alone():
+    with World(shipped()["plain"]) as world:
+        document = shown(world, "api.lab.test", "-6", "--rounds", "1")
+    assert [row["ip"] for row in document["addresses"]] == ["2001:db8:cb00:7100::10"]
+    assert document["addresses"][0]["pop"] == "FRA"
+    assert document["paths"][0]["reached"]
+
+
+def test_names_with_escapes_reach_no_terminal():
+    hops = [{"ip": "198.18.0.1", "ms": 1.0, "name": EVIL}, {"ip": "198.18.1.1", "ms": 5.0, "name": "x" * 60}]
+    table = {"title": "hostile names", "sites": [{"ips": ["203.0.113.10"], "ways": [{"ms": 9.0, "hops": hops}]}]}
+    with World(table) as world:
+        for form in ("table", "markdown", "csv", "ndjson", "json"):
+            done = run(world, "api.lab.test", "-4", "--rounds", "1", "-v", "--format", form)
+            assert done.returncode == 0, done.stderr
+            assert "\x1b" not in done.stdout + done.stderr
+        document = shown(world, "api.lab.test", "-4", "--rounds", "1")
+    (name,) = [one["name"] for one in document["paths"][0]["hops"][0]["responders"]]
+    assert name.startswith("evil")
+    assert document["paths"][0]["hops"][0]["responders"][0]["place"] is None
+
+
+def test_a_refusal_on_the_way_is_no_loss():
+    with World(shipped()["refused"]) as world:
+        document = shown(world, "api.lab.test", "-4", "--rounds", "1")
+    assert document["addresses"][0]["loss"]["sent"] == 0
+    assert document["addresses"][0]["outcomes"] == {"unreachable": 12}
+    assert document["detour"]["verdict"] == "unknown"
+
+
+def test_as_root_one_flow_and_the_same_way():
+    with World(shipped()["boomerang-berlin"]) as world:
+        here = ("--vantage", "52.36,13.5", "--baseline-ms", "9", "--rounds", "1", "-4")
+        both = [shown(world, "api.lab.test", *here, uid=uid) for uid in (NOBODY, 0)]
+    assert [one["paths"][0]["flow"] for one in both] == ["multi", "single"]
+    assert [one["detour"]["class"] for one in both] == ["boomerang", "boomerang"]
+    ways = [[[r["ip"] for r in hop["responders"]] for hop in one["paths"][0]["hops"]] for one in both]
+    assert ways[0] == ways[1]
+
+
+def test_what_was_measured_can_be_judged_again(tmp_path):
+    with World(shipped()["boomerang-berlin"]) as world:
+        here = ("--vantage", "52.36,13.5", "--baseline-ms", "9", "--rounds", "1")
+        done = run(world, "api.lab.test", *here, "--format", "json", uid=0)
+    stored = tmp_path / "check.json"
+    stored.write_text(done.stdout)
+    argv = [sys.executable, "-m", "netdiag", "route-check", "--replay", str(stored), "--format", "json"]
+    assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == done.stdout
