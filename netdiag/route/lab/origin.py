@@ -19,6 +19,7 @@ from pathlib import Path
 
 from netdiag.lab import certificate
 from netdiag.route.lab.emulator import Emulator, flow_of
+from netdiag.route.lab.lifeline import end_with_starter
 from netdiag.route.lab.topology import Topology, load
 
 __all__ = ["PORT", "answer", "headers_for", "main"]
@@ -75,6 +76,7 @@ def main() -> None:
     """Serve as the file says."""
     topology = load(Path(sys.argv[1]))
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    end_with_starter()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory(prefix="ndroute-") as folder:
         key, cert = certificate.make(Path(folder))

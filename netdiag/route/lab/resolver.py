@@ -15,6 +15,7 @@ import struct
 import sys
 from pathlib import Path
 
+from netdiag.route.lab.lifeline import end_with_starter
 from netdiag.route.lab.topology import Topology, load
 
 __all__ = ["Zone", "main", "respond"]
@@ -119,6 +120,7 @@ def main() -> None:
     """Answer until the process ends."""
     path, address = sys.argv[1:]
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    end_with_starter()
     zone = Zone(load(Path(path)))
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind((address, 53))

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from netdiag.lab.router import IFF_NO_PI, IFF_TUN, SPIN_NS, TUNSETIFF, drain, send
 from netdiag.route.lab.emulator import Emulator
+from netdiag.route.lab.lifeline import end_with_starter
 from netdiag.route.lab.topology import load
 
 __all__ = ["DEVICES", "Wire", "main", "open_device"]
@@ -65,6 +66,7 @@ def main() -> None:
     """Make both devices and be the network."""
     path, seed = sys.argv[1:]
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    end_with_starter()
     emulator = Emulator(load(Path(path)), int(seed) or random.SystemRandom().getrandbits(32))
     Path("/proc/self/timerslack_ns").write_text("1")  # else sleeps end up to 50 us late
     devices = (open_device(DEVICES[0]), open_device(DEVICES[1]))

@@ -21,6 +21,7 @@ from typing import Any, Self
 from netdiag.errors import NotPermitted, Unsupported
 from netdiag.lab.network import command, inside
 from netdiag.route.lab import databases
+from netdiag.route.lab.lifeline import orphans
 from netdiag.route.lab.topology import Topology, load
 from netdiag.route.lab.wire import DEVICES
 
@@ -136,11 +137,12 @@ def output(argv: Sequence[str], timeout_s: float) -> str:
 def start(cleanup: ExitStack, namespace: str, module: str, *arguments: str) -> None:
     """Run one of the lab's programs in a namespace until `cleanup` ends; return when it says that it is ready."""
     argv = inside(namespace, [sys.executable, "-m", module, *arguments])
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=_code())
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_code())
     cleanup.callback(process.wait)
     cleanup.callback(process.terminate)
-    if process.stdout is None:
-        raise Unsupported(f"{module} has no output")
+    if process.stdin is None or process.stdout is None:
+        raise Unsupported(f"{module} has no pipes")
+    cleanup.callback(process.stdin.close)
     cleanup.callback(process.stdout.close)
     if process.stdout.readline().strip() != "ready":
         raise Unsupported(f"{module} did not start", hint="it needs /dev/net/tun")
@@ -166,9 +168,12 @@ def _code() -> Path:
 
 
 def check_rights() -> None:
-    """Raise NotPermitted or Unsupported where networks of namespaces can't be made."""
+    """Raise NotPermitted or Unsupported where networks can't be made; remove those whose maker was killed."""
     if os.geteuid() != 0:
         raise NotPermitted("the lab makes private network namespaces", hint="start it with sudo")
     missing = [name for name in ("ip", "nsenter", "unshare", "setpriv", "sysctl") if shutil.which(name) is None]
     if missing or not Path("/dev/net/tun").exists():
         raise Unsupported(f"missing: {missing or '/dev/net/tun'}", hint="apt install iproute2 util-linux procps")
+    for name in orphans(path.name for path in Path("/run/netns").glob("ndroute-*")):
+        with suppress(Unsupported):  # another lab found it at the same time
+            command(["ip", "netns", "del", name])

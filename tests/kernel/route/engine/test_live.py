@@ -64,12 +64,19 @@ def replies(result, ttl):
 @EVERY
 def test_a_plain_way_is_shown_as_it_is(worlds, protocol, uid, version):
     world = worlds("plain")
-    for _ in range(3):  # a shared machine is late at times: the best of three
+    way = world.topology.sites[0].ways[0]
+    least: dict[int, float] = {}
+    for _ in range(8):  # a shared machine is late at times: the shortest of several round trips
         result = trace(world, protocol, uid, version)
-        checks, _ = compare(result, world.topology.sites[0].ways[0])
-        if all(check.right for check in checks):
+        routers, distance, _ = compare(result, way)[0]
+        assert routers.right, routers.note
+        assert distance.right, distance.note
+        for ttl, hop in enumerate(way.hops, 1):
+            error = min(reply.rtt_ms for reply in replies(result, ttl)) - hop.ms
+            least[ttl] = min(error, least.get(ttl, error))
+        if max(least.values()) < 2:
             break
-    assert [check.note for check in checks if not check.right] == []
+    assert all(-0.2 < error < 2 for error in least.values()), least
     assert result.ended is Ended.ANSWERED
     assert result.single_flow is (result.method is not Method.TCP_CONNECT)
     assert all(reply.ttl is not None for ttl in range(1, 7) for reply in replies(result, ttl))
