@@ -2,20 +2,24 @@
 """A copy of a recording to pass on: times, sizes and outcomes stay, hosts, paths and arguments do not.
 
 What is not known to be harmless is left out: text and opaque bytes of records other than a program's short name, facts
-of unknown kind, members of facts that nobody listed here. Addresses become others, the same one always the same one,
-so that the analyses find what they found before.
+of unknown kind, members of facts that nobody listed here. Addresses and the names in TLS hellos become others, the same
+one always the same one, so that the analyses find what they found before.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 import struct
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netdiag.decode import tls
 from netdiag.recording.format import RING_HEADER_BYTES, FieldKind, StreamLayout
 from netdiag.recording.reader import Recording, Records, dtype_of
 from netdiag.recording.writer import RecordingWriter
@@ -33,10 +37,11 @@ def scrub(recording: Recording, fd: int) -> None:
     """Write the scrubbed copy of `recording` to an empty file; OSError where it cannot be written."""
     writer = RecordingWriter(fd, _header(recording.header))
     addresses = _Addresses()
+    names = _Names()
     for layout in recording.layouts.values():
         writer.layout(layout.stream, layout)
     for fact in recording.facts:
-        kept = _FACTS.get(fact["kind"])
+        kept = names.hello if fact["kind"] == "hello" else _FACTS.get(fact["kind"])
         if kept is not None:
             writer.fact(fact["kind"], {name: value for name, value in kept(fact).items() if name != "kind"})
     for name, layout in recording.layouts.items():
@@ -88,6 +93,58 @@ def _records(run: Records, layout: StreamLayout, addresses: _Addresses) -> bytes
         elif member.type == "nd_addr":
             copy[member.name] = addresses.replace(run[member.name])
     return bytes(buffer)
+
+
+# --- names in hellos ----------------------------------------------------------------------------------------------
+
+
+class _Names:
+    """Other names for the servers that clients asked for, as long as the real ones: all lengths stay true."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, bytes] = {}
+
+    def hello(self, fact: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what stays of one direction's handshake messages; a text that can't be searched for names goes."""
+        kept = {name: fact.get(name) for name in ("cookie", "direction", "at_ns", "whole", "session")}
+        kept |= {name: fact[name] for name in ("id", "same") if isinstance(fact.get(name), int)}
+        data = self._renamed(fact.get("data"))
+        if data is not None:
+            kept["data"] = data
+        return kept
+
+    def _renamed(self, packed: Any) -> str | None:
+        try:
+            data = zlib.decompressobj().decompress(base64.b64decode(packed, validate=True), _MAX_HELLO)
+        except (binascii.Error, zlib.error, TypeError, ValueError):
+            return None
+        messages = tls.read(data)
+        data = data[: messages.cut_at]  # what could not be read could hold anything
+        for hello in messages.client_hellos:
+            if hello.sni is None and not hello.cut:
+                continue
+            name = (hello.sni or "").encode("ascii")
+            place = _extension(name)
+            if not name or data.count(place) == 0:  # part of a name may be there, or more than one
+                return None
+            data = data.replace(place, _extension(self[name]))
+        return base64.b64encode(zlib.compress(data, 6)).decode("ascii")
+
+    def __getitem__(self, name: bytes) -> bytes:
+        if name not in self._known:
+            other = f"h{len(self._known) + 1}".encode("ascii")
+            ending = b".invalid" if len(other) + len(b".invalid") <= len(name) else b""
+            self._known[name] = (other.ljust(len(name) - len(ending), b"x") + ending)[: len(name)]
+        return self._known[name]
+
+
+_MAX_HELLO = 1 << 16
+
+
+def _extension(name: bytes) -> bytes:
+    """Return the extension server_name (RFC 6066 section 3) with that one name, as clients send it."""
+    entry = b"\0" + struct.pack(">H", len(name)) + name
+    return struct.pack(">HHH", 0, len(entry) + 2, len(entry)) + entry
 
 
 # --- header and facts ---------------------------------------------------------------------------------------------

@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import base64
 import tempfile
+import zlib
 
 import numpy as np
+import pytest
 
 from netdiag import analysis, tables
+from netdiag.decode import tls
 from netdiag.document import build
 from netdiag.recording.reader import Recording, read
 from netdiag.scrub import scrub
 from netdiag.testing import RecordingBuilder
+from tests.fakes import handshake
 
 SECRETS = [b"api.example.com", b"/home/someone", b"--key", b"203.0.113", b"pod-7", b"abcdef", b"secretive"]
 
@@ -112,3 +117,83 @@ def test_facts_of_odd_shape_do_no_harm():
     builder.fact("command", argv="x")
     facts = read(scrubbed(builder.recording())).facts
     assert [fact["kind"] for fact in facts] == ["coverage", "process", "command"]
+
+
+# --- names in hellos ----------------------------------------------------------------------------------------------
+
+
+def hello(data: bytes, **members: object) -> dict[str, object]:
+    packed = base64.b64encode(zlib.compress(data)).decode()
+    return {"cookie": 1, "direction": "send", "at_ns": 5, "whole": True, "session": "ab", "data": packed} | members
+
+
+def hellos_after(*facts: dict[str, object]) -> list[dict[str, object]]:
+    builder = RecordingBuilder()
+    for fact in facts:
+        builder.fact("hello", **fact)
+    return [dict(fact) for fact in read(scrubbed(builder.recording())).facts_of("hello")]
+
+
+def text(fact: dict[str, object]) -> bytes:
+    return zlib.decompress(base64.b64decode(str(fact["data"])))
+
+
+def named(name: bytes) -> bytes:
+    entry = handshake.vector(b"\0" + handshake.vector(name, 2), 2)
+    return handshake.client_hello([(0, entry), (43, handshake.vector(handshake.numbers(0x0304), 1))])
+
+
+def test_names_in_hellos_become_others_and_all_else_stays():
+    first, again, second = hellos_after(
+        hello(named(b"api.example.com"), id=1),
+        hello(named(b"api.example.com"), id=2),
+        hello(named(b"b.example.com"), id=3),
+    )
+    before, after = (tls.read(data).client_hellos[0] for data in (named(b"api.example.com"), text(first)))
+    assert text(first) == text(again) != text(second)
+    assert after.sni == "h1xxxxx.invalid"
+    assert tls.read(text(second)).client_hellos[0].sni == "h2xxx.invalid"
+    assert {**_members(before), "sni": None} == {**_members(after), "sni": None}
+    assert (first["session"], first["whole"], first["id"]) == ("ab", True, 1)
+
+
+def _members(found: tls.ClientHello) -> dict[str, object]:
+    return {name: getattr(found, name) for name in found.__slots__}
+
+
+def test_no_part_of_a_name_is_left_wherever_the_hello_breaks_off():
+    name = b"secretive.example.com"
+    data = named(name)
+    for fact in hellos_after(*(hello(data[:length]) for length in range(1, len(data) + 1))):
+        assert "data" not in fact or not any(name[at : at + 4] in text(fact) for at in range(len(name) - 3))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        handshake.client_hello([(0, handshake.vector(b"\0\0\3one\0\0\3two", 2))]),
+        handshake.client_hello([(0, handshake.vector(b"\0" + handshake.vector(b"caf\xe9.example", 2), 2))]),
+    ],
+)
+def test_what_names_more_than_one_server_or_oddly_is_dropped(data):
+    (fact,) = hellos_after(hello(data))
+    assert "data" not in fact
+
+
+def test_what_follows_a_message_of_unknown_kind_is_dropped():
+    (fact,) = hellos_after(hello(named(b"a.example.com") + b"\xee\0\0\4" + named(b"b.example.com")))
+    assert [one.sni for one in tls.read(text(fact)).client_hellos] == ["h1xxx.invalid"]
+    assert b"example" not in text(fact)
+
+
+@pytest.mark.parametrize("data", [None, 3, "!", "AAAA", ["x"]])
+def test_hellos_of_odd_shape_lose_their_text_alone(data):
+    (fact,) = hellos_after({**hello(b""), "data": data, "id": "x", "same": [1]})
+    assert {"data", "id", "same"} & set(fact) == set()
+    assert fact["cookie"] == 1
+
+
+def test_a_hello_that_repeats_another_still_does():
+    one, two = hellos_after(hello(handshake.server_hello_13(), id=4), {"cookie": 2, "direction": "send", "same": 4})
+    assert text(one) == handshake.server_hello_13()
+    assert two["same"] == 4
