@@ -79,11 +79,20 @@ def to_text(value: Any) -> str | None:
     text = str(value)
     if text.isascii():
         return text
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") if _lone(text) else text
+    if not _lone(text):
+        return text
+    shown = "".join(f"\\u{ord(letter):04x}" if _lone(letter) and not _byte(letter) else letter for letter in text)
+    return shown.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _lone(text: str) -> bool:
+    """Tell whether there is half a surrogate pair: no encoding has it."""
     return any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def _byte(letter: str) -> bool:
+    """Tell whether the half stands for a byte that was not UTF-8, as Python reads file names."""
+    return "\udc80" <= letter <= "\udcff"
 
 
 def to_int(value: Any) -> int | None:

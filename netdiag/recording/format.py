@@ -11,6 +11,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from math import isfinite
 from typing import Any
 
 __all__ = [
@@ -226,7 +227,7 @@ def parse_json(payload: bytes) -> dict[str, Any]:
         raise BrokenBlockError(f"{len(payload)} bytes of JSON, at most {MAX_JSON_BYTES} are read")
     if _depth(payload) > _MAX_JSON_DEPTH:
         raise BrokenBlockError(f"JSON deeper than {_MAX_JSON_DEPTH} levels")
-    value = json.loads(payload.decode("utf-8"), parse_constant=_refuse_constant)
+    value = json.loads(payload.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
     if not isinstance(value, dict):
         raise BrokenBlockError("not a JSON object")
     return value
@@ -234,6 +235,13 @@ def parse_json(payload: bytes) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> float:
     raise BrokenBlockError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise BrokenBlockError(f"{text[:20]} is too large a number")
+    return value
 
 
 def _depth(payload: bytes) -> int:

@@ -56,6 +56,14 @@ def test_a_name_that_is_not_utf8_is_shown_by_its_bytes():
     assert values.to_text("café") == "café"
 
 
+@given(st.text(st.characters(codec=None, categories=["Cs", "L", "Cc"])))
+def test_every_text_becomes_one_that_can_be_written(text):
+    shown = values.to_text(text)
+    assert shown is not None
+    shown.encode("utf-8")
+    assert values.to_text("a\ud800é\udcff") == "a\\ud800é\\xff"
+
+
 def test_clean_leaves_only_json():
     dirty = {"a": math.nan, 1: (1, np.int64(2), np.float64(3.5)), "b": {"c": True, "d": object}}
     cleaned = values.clean(dirty)

@@ -78,6 +78,8 @@ def test_a_hostile_layout_is_refused(broken, word):
         b"7",
         b'{"a": NaN}',
         b'{"a": Infinity}',
+        b'{"a": 1e999}',
+        b'{"a": [-1.5E400]}',
         b"\xff\xfe",
         b'{"a":' * 5000,
         b'{"a":' + b"[" * 40 + b"]" * 40 + b"}",
