@@ -6,6 +6,7 @@ from __future__ import annotations
 import ipaddress
 import sys
 import time
+import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,6 +29,8 @@ from netdiag.route.engine.live import LiveProber
 from netdiag.route.knowledge import Knowledge, Source
 from netdiag.route.model import Measurement, Protocol
 from netdiag.route.names import Names
+from netdiag.route.persistence import Check
+from netdiag.route.pops import State
 from netdiag.route.survey import Inputs, Survey, examine
 from netdiag.route.watching import changes
 
@@ -39,8 +42,9 @@ def once(host: str, port: int, given: Mapping[str, Any], output: Output, stream:
     tables = _tables(given)
     measurement = _measure(host, port, given)
     kept = None if given["no_keep"] else history.open_store()
-    inputs = _inputs(given, Inputs(earlier=kept.earlier(measurement.target) if kept else ()))
-    made = _examined(measurement, tables.knowledge(measurement), inputs, output)
+    earlier = kept.earlier(measurement.target) if kept else ()
+    survey = _judged(measurement, tables.knowledge(measurement), _inputs(given, Inputs()), earlier)
+    made = _document(survey, output)
     name = None
     if kept is not None:
         name = kept.keep(measurement.target, made)
@@ -70,12 +74,13 @@ def watch(host: str, port: int, given: Mapping[str, Any], output: Output, stream
     kept = None if given["no_keep"] else history.open_store()
     before: dict[str, Any] | None = None
     earlier = kept.earlier(history.target_of(host, port, given["protocol"])) if kept else ()
-    inputs = _inputs(given, Inputs(earlier=earlier))
+    states: Mapping[str, State] = {}
     try:
         while True:
             began = time.monotonic()
             measurement = _measure(host, port, given)
-            survey = examine(measurement, tables.knowledge(measurement), _inputs(given, inputs))
+            inputs = _inputs(given, Inputs(states=states))
+            survey = _judged(measurement, tables.knowledge(measurement), inputs, earlier)
             made = _document(survey, output)
             if kept is not None:
                 kept.keep(measurement.target, made)
@@ -83,7 +88,7 @@ def watch(host: str, port: int, given: Mapping[str, Any], output: Output, stream
                 say(line)
             _write_choice(made, given)
             before = made
-            inputs = replace(inputs, earlier=(*inputs.earlier, history.check_of(made)), states=survey.states)
+            earlier, states = (*earlier, history.check_of(made)), survey.states
             time.sleep(max(0.0, float(given["every"]) - (time.monotonic() - began)))
     except KeyboardInterrupt:
         if before is None:
@@ -147,8 +152,18 @@ def _measure(host: str, port: int, given: Mapping[str, Any]) -> Measurement:
         longitude=longitude,
         marks=marks,
     )
+    if proxy := _proxy(host):
+        say(f"programs reach {host} through the proxy {proxy} (HTTPS_PROXY); the direct way is measured")
     progress = say if sys.stderr.isatty() else _quiet
     return check(plan, LiveProber(base_ns), names, base_ns, say=progress)
+
+
+def _proxy(host: str) -> str | None:
+    """Return host and port of the proxy that this environment names for HTTPS, without its password; None: no proxy."""
+    proxy = urllib.request.getproxies().get("https")
+    if not proxy or urllib.request.proxy_bypass(host):
+        return None
+    return proxy.rstrip("/").rpartition("@")[2].rpartition("/")[2] or "of HTTPS_PROXY"
 
 
 def _quiet(_text: str) -> None:
@@ -180,6 +195,14 @@ def _inputs(given: Mapping[str, Any], stored: Inputs) -> Inputs:
 
 def _examined(measurement: Measurement, knowledge: Knowledge, inputs: Inputs, output: Output) -> dict[str, Any]:
     return _document(examine(measurement, knowledge, inputs), output)
+
+
+def _judged(measurement: Measurement, knowledge: Knowledge, inputs: Inputs, earlier: Sequence[Check]) -> Survey:
+    """Return the survey with those earlier checks that were made from the same network and region."""
+    alone = examine(measurement, knowledge, inputs)
+    place = history.place_of(document.build(alone))
+    same = tuple(check for check in earlier if check.place == place)
+    return examine(measurement, knowledge, replace(inputs, earlier=same)) if same else alone
 
 
 def _document(survey: Survey, output: Output) -> dict[str, Any]:

@@ -20,14 +20,14 @@ from netdiag.render import json as as_json
 from netdiag.route.model import Protocol, Target
 from netdiag.route.persistence import Check
 
-__all__ = ["Store", "check_of", "folder", "open_store", "target_of"]
+__all__ = ["Store", "check_of", "folder", "open_store", "place_of", "target_of"]
 
 _MOST_ROWS = 20_000
 _MOST_DOCUMENTS = 50
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS checks (
     at_s REAL NOT NULL, host TEXT NOT NULL, port INTEGER NOT NULL, protocol TEXT NOT NULL,
-    verdict TEXT NOT NULL, kind TEXT, rtt_ms REAL, document TEXT
+    verdict TEXT NOT NULL, kind TEXT, rtt_ms REAL, place TEXT, document TEXT
 );
 CREATE INDEX IF NOT EXISTS by_target ON checks (host, port, protocol, at_s);
 PRAGMA user_version = 1;
@@ -55,7 +55,14 @@ def check_of(document: Mapping[str, Any]) -> Check:
         verdict=document["detour"]["verdict"],
         kind=document["detour"]["class"],
         rtt_ms=address["connect_ms"]["min"] if address else None,
+        place=place_of(document),
     )
+
+
+def place_of(document: Mapping[str, Any]) -> str:
+    """Return the network and region that a check was made from, as far as they are known."""
+    here = document["vantage"]
+    return f"AS{here['asn'] or '?'} {here['region'] or '?'}"
 
 
 def _seconds(started: str) -> float:
@@ -88,14 +95,16 @@ class Store:
         """Return the last checks of a target, oldest first; none where the file is broken."""
         try:
             rows = self._db.execute(
-                "SELECT at_s, verdict, kind, rtt_ms FROM checks WHERE host = ? AND port = ? AND protocol = ? "
+                "SELECT at_s, verdict, kind, rtt_ms, place FROM checks WHERE host = ? AND port = ? AND protocol = ? "
                 "ORDER BY at_s DESC LIMIT ?",
                 (target.host.lower(), target.port, str(target.protocol), most),
             ).fetchall()
         except sqlite3.Error:
             return ()
+        rows.reverse()
         return tuple(
-            Check(at_s=at, verdict=verdict, kind=kind, rtt_ms=rtt) for at, verdict, kind, rtt in reversed(rows)
+            Check(at_s=at, verdict=verdict, kind=kind, rtt_ms=rtt, place=place)
+            for at, verdict, kind, rtt, place in rows
         )
 
     def keep(self, target: Target, document: Mapping[str, Any]) -> str | None:
@@ -104,7 +113,7 @@ class Store:
         path = self._write(document)
         try:
             self._db.execute(
-                "INSERT INTO checks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO checks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     check.at_s,
                     target.host.lower(),
@@ -113,6 +122,7 @@ class Store:
                     check.verdict,
                     check.kind,
                     check.rtt_ms,
+                    check.place,
                     path.name if path else None,
                 ),
             )

@@ -6,6 +6,7 @@ Pure functions of a `Trace`. A hop that does not answer is silent; that is never
 
 from __future__ import annotations
 
+import ipaddress
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,8 @@ from netdiag.route.model import Kind, Label, Probe, Reply, Trace
 from netdiag.route.replies import from_target
 
 __all__ = ["Balance", "Hop", "Path", "Responder", "build", "is_target"]
+
+_CARRIER = ipaddress.ip_network("100.64.0.0/10")
 
 
 class Balance(StrEnum):
@@ -192,6 +195,8 @@ def _notes(trace: Trace, hops: Sequence[Hop]) -> Iterable[str]:
     }
     if changed & {"source-ip", "source-port", "ip-id"} or "checksum" in changed:
         yield "addresses are translated on the way (NAT): a router quoted a changed probe"
+    if any(ipaddress.ip_address(one.ip) in _CARRIER for hop in hops for one in hop.responders if "." in one.ip):
+        yield "a carrier shares addresses among customers here (100.64.0.0/10): the client's own place may be elsewhere"
     if any(hop.tunnel for hop in hops):
         yield "MPLS: hops of a tunnel show the round trip of its end; no step is blamed on them"
     if any(hop.limited for hop in hops):

@@ -23,6 +23,8 @@ class Check:
     kind: str | None
     rtt_ms: float | None = None
     """Its shortest round trip."""
+    place: str | None = None
+    """Network and region that it was made from: checks from elsewhere tell nothing about here."""
 
 
 def confirm(detour: Detour, earlier: Sequence[Check], now_s: float) -> Detour:

@@ -162,3 +162,25 @@ def test_the_self_test_says_what_was_right(capsys, monkeypatch, right, status):
     called = call(capsys, "route-check", "--selftest")
     assert called.status == status
     assert called.out.splitlines()[-1] == f"{1 + right} of 2 right on the network 'plain'"
+
+
+def test_a_proxy_is_named_without_its_password(capsys, live, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://user:secret@proxy.example:3128/")
+    called = call(capsys, "route-check", IP, "-n", "--no-http", "--no-keep")
+    assert "proxy.example:3128" in called.err
+    assert "secret" not in called.err
+    monkeypatch.setenv("no_proxy", IP)
+    assert "proxy" not in call(capsys, "route-check", IP, "-n", "--no-http", "--no-keep").err
+    assert live.requests
+
+
+def test_checks_from_elsewhere_count_for_nothing(capsys, live):
+    here, there = ("--vantage", "52.5,13.4"), ("--vantage", "40.7,-74.0")
+    for _ in range(5):
+        call(capsys, "route-check", IP, "-n", "--no-http", *there, "--baseline-ms", "88")
+    found = call(capsys, "route-check", IP, "-n", "--no-http", *here, "--format", "json")
+    assert json.loads(found.out)["inputs"]["earlier"] == []
+    again = call(capsys, "route-check", IP, "-n", "--no-http", *there, "--format", "json")
+    assert len(json.loads(again.out)["inputs"]["earlier"]) == 5
+    assert json.loads(again.out)["baseline"]["source"] == "history"
+    assert live.requests

@@ -64,6 +64,7 @@ def test_in_a_tunnel_only_the_last_hop_shows_its_own_time():
 def test_what_a_reader_has_to_know():
     assert "the first hop alone" in build(trace([("198.18.0.1", 45.0), (IP, 60.0)])).notes[0]
     assert "proxy" in build(trace([(IP, 0.4)])).notes[0]
+    assert "carrier" in build(trace([("100.64.0.1", 3.0), (IP, 9.0)])).notes[0]
     quoted = replace(reply("198.18.0.1", 1.0), quote=Quote(changed=("source-ip",)))
     assert "NAT" in build(wrap([probe(1, quoted)], reached=False)).notes[0]
 
