@@ -135,6 +135,8 @@ class Truth:
     regions: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
     """Codes of findings above info that must be there; no others may be."""
+    allowed: tuple[str, ...] = ()
+    """Codes that may be there too: they depend on how quiet the machine is."""
     baseline_ms: float | None = None
     """What the user gives as baseline; None: nothing."""
 
