@@ -6,6 +6,7 @@ from __future__ import annotations
 import ipaddress
 import sys
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +28,7 @@ from netdiag.route.claims import claims
 from netdiag.route.data import Tables, stale
 from netdiag.route.engine.live import LiveProber
 from netdiag.route.knowledge import Knowledge, Source
-from netdiag.route.model import Measurement, Protocol
+from netdiag.route.model import Asked, Measurement, Protocol
 from netdiag.route.names import Names
 from netdiag.route.persistence import Check
 from netdiag.route.pops import State
@@ -155,7 +156,16 @@ def _measure(host: str, port: int, given: Mapping[str, Any]) -> Measurement:
     if proxy := _proxy(host):
         say(f"programs reach {host} through the proxy {proxy} (HTTPS_PROXY); the direct way is measured")
     progress = say if sys.stderr.isatty() else _quiet
-    return check(plan, LiveProber(base_ns), names, base_ns, say=progress)
+    measurement = check(plan, LiveProber(base_ns), names, base_ns, say=progress)
+    return replace(measurement, asked=(*measurement.asked, *_asked_for_load(given["load"])))
+
+
+def _asked_for_load(source: str | None) -> tuple[Asked, ...]:
+    """Return whom `--load` contacts: the host of a URL that the user gave."""
+    parts = urllib.parse.urlsplit(source or "")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return ()
+    return (Asked(purpose="load", address=parts.hostname, port=parts.port or (443 if parts.scheme == "https" else 80)),)
 
 
 def _proxy(host: str) -> str | None:

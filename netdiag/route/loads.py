@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,15 +41,21 @@ def read(source: str) -> dict[str, float]:
         else:
             data = Path(source).read_bytes()
     except (OSError, urllib.error.URLError, ValueError) as error:
-        raise InputUnreadable(f"--load {source}: {error}") from error
+        raise InputUnreadable(f"--load {_shown(source)}: {error}") from error
     if len(data) > _MOST_BYTES:
-        raise InputUnreadable(f"--load {source}: over {_MOST_BYTES} bytes")
+        raise InputUnreadable(f"--load {_shown(source)}: over {_MOST_BYTES} bytes")
     try:
         return parse(data.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise InputUnreadable(f"--load {source}: not UTF-8 at byte {error.start}") from error
+        raise InputUnreadable(f"--load {_shown(source)}: not UTF-8 at byte {error.start}") from error
     except InputUnreadable as error:
-        raise InputUnreadable(f"--load {source}: {error.message}") from error
+        raise InputUnreadable(f"--load {_shown(source)}: {error.message}") from error
+
+
+def _shown(source: str) -> str:
+    """Return a source to name in a message: of a URL the host alone, the rest may hold secrets."""
+    parts = urllib.parse.urlsplit(source) if "://" in source else None
+    return source if parts is None else f"{parts.scheme}://{parts.hostname or '?'}/…"
 
 
 def parse(text: str) -> dict[str, float]:

@@ -375,7 +375,7 @@ class Asked:
     """Whom a packet was sent to, and why. What is not listed was not contacted."""
 
     purpose: str
-    """trace, connect, https, dns, landmark."""
+    """trace, connect, https, dns, landmark, load."""
     address: str
     port: int | None = None
     count: int = 1

@@ -184,3 +184,13 @@ def test_checks_from_elsewhere_count_for_nothing(capsys, live):
     assert len(json.loads(again.out)["inputs"]["earlier"]) == 5
     assert json.loads(again.out)["baseline"]["source"] == "history"
     assert live.requests
+
+
+def test_whom_load_asks_is_listed(capsys, live, monkeypatch):
+    monkeypatch.setattr("netdiag.route.loads.read", lambda _source: {"FRA": 50.0})
+    url = "https://user:secret@metrics.example:8443/load?token=1"
+    called = call(capsys, "route-check", IP, "-n", "--no-http", "--no-keep", "--load", url, "--format", "json")
+    rows = [row for row in json.loads(called.out)["asked"] if row["purpose"] == "load"]
+    assert rows == [{"purpose": "load", "address": "metrics.example", "port": 8443, "count": 1}]
+    assert "secret" not in called.out + called.err
+    assert live.requests

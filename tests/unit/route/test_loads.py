@@ -63,6 +63,7 @@ def test_an_address_is_fetched_and_no_redirect_followed():
         threading.Thread(target=server.serve_forever, daemon=True).start()
         base = f"http://127.0.0.1:{server.server_port}"
         assert read(f"{base}/load") == {"FRA": 70.0}
-        with pytest.raises(InputUnreadable, match="302"):
-            read(f"{base}/elsewhere")
+        with pytest.raises(InputUnreadable, match="302") as told:
+            read(f"{base}/elsewhere?token=secret")
+        assert "secret" not in told.value.message
         server.shutdown()
