@@ -28,6 +28,8 @@ class RecordingFile:
         self.path = path
         self.fd = fd
         self.temporary = temporary
+        self.notice: str | None = None
+        """What the user should know about where it lies, in one line."""
         self._kept = kept
         """The second name, or the later copy, in the state folder."""
 
@@ -38,14 +40,28 @@ class RecordingFile:
             if request.save is not None:
                 return cls._saved(request.save, keep=request.keep)
             if not request.keep:
-                fd, name = tempfile.mkstemp(prefix="netdiag-", suffix=".netdiag")
-                return cls(Path(name), fd, temporary=True)
+                return cls._temporary()
+            return cls._kept_or_temporary()
+        except OSError as error:
+            where = error.filename or request.save or tempfile.gettempdir()
+            hint = None if request.save else "--save FILE puts it elsewhere"
+            raise UsageError(f"the recording {where} cannot be written: {error.strerror}", hint=hint) from error
+
+    @classmethod
+    def _kept_or_temporary(cls) -> Self:
+        """Open a file in the state folder; where there can be none, a temporary one: a home is not needed to trace."""
+        try:
             path = state.new_path()
             return cls(path, os.open(path, _FLAGS | os.O_EXCL, 0o600))
         except OSError as error:
-            where = error.filename or request.save or state.folder()
-            hint = None if request.save else "--save FILE puts it elsewhere"
-            raise UsageError(f"the recording {where} cannot be written: {error.strerror}", hint=hint) from error
+            file = cls._temporary()
+            file.notice = f"no recording is kept as `last`: {error.filename}: {error.strerror} (--save FILE keeps one)"
+            return file
+
+    @classmethod
+    def _temporary(cls) -> Self:
+        fd, name = tempfile.mkstemp(prefix="netdiag-", suffix=".netdiag")
+        return cls(Path(name), fd, temporary=True)
 
     @classmethod
     def _saved(cls, path: Path, *, keep: bool) -> Self:

@@ -90,6 +90,8 @@ def _attached(
         privilege.drop(user)
         prepared = prepared or _prepared(request, command)
         start, file = prepared
+        if file.notice:
+            notify(file.notice)
         armed = recorder.arm(start, file.fd)
     except BaseException:
         if prepared is not None:

@@ -117,11 +117,29 @@ def test_what_is_no_file_cannot_hold_a_recording(tmp_path):
         RecordingFile.create(TraceRequest(save=tmp_path / "missing" / "x"))
 
 
-def test_without_a_state_folder_a_named_recording_is_made_all_the_same(tmp_path):
-    (tmp_path / "state").write_text("a file is in the way")
+@pytest.mark.parametrize("home", ["/proc/nobody", "/dev/null/home"])
+def test_without_a_home_the_trace_goes_on_and_it_is_said_that_nothing_is_kept(monkeypatch, home):
+    monkeypatch.setenv("XDG_STATE_HOME", home)
+    file = RecordingFile.create(TraceRequest())
+    assert file.temporary
+    assert file.notice is not None
+    assert home in file.notice
+    assert "--save FILE" in file.notice
+    write(file)
+    file.finish()
+    file.path.unlink()
+
+
+def test_where_not_even_a_temporary_file_can_be_the_reason_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null/home")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     with pytest.raises(UsageError, match="cannot be written") as raised:
         RecordingFile.create(TraceRequest())
     assert raised.value.hint == "--save FILE puts it elsewhere"
+
+
+def test_without_a_state_folder_a_named_recording_is_made_all_the_same(tmp_path):
+    (tmp_path / "state").write_text("a file is in the way")
     RecordingFile.create(TraceRequest(save=tmp_path / "x.netdiag")).finish()
 
 
