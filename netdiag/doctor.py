@@ -33,8 +33,6 @@ UNCHARGED_KERNEL = (5, 11)
 _INDISPENSABLE = "tcp"
 """The probe without which there is nothing to trace."""
 _SHOWN_MISMATCHES = 6
-_ONCE_MORE = "sudo $(command -v netdiag) doctor"
-"""sudo has a search path of its own."""
 
 
 class State(StrEnum):
@@ -162,6 +160,10 @@ def _rights() -> tuple[Check, Elevation | None]:
         remedy = "install sudo, run netdiag as root, or give the recorder's interpreter the capabilities"
         detail = f"{rights.explain()}, and there is no sudo to ask"
         return Check(name="rights", state=State.MISSING, detail=detail, remedy=remedy), None
+    if privilege.no_new_privileges():
+        detail = f"{rights.explain()}, and no_new_privs is set for this process: sudo cannot give it any"
+        remedy = "run netdiag where sudo works (systemd: NoNewPrivileges=no; containers: allowPrivilegeEscalation)"
+        return Check(name="rights", state=State.MISSING, detail=detail, remedy=remedy), None
     asked = "it may ask for your password" if privilege.has_terminal() else "without a terminal it must not ask"
     return Check(name="rights", state=State.OK, detail=f"sudo starts {code}; {asked}"), how
 
@@ -170,7 +172,7 @@ def _proof(how: Elevation | None) -> Iterator[Check]:
     """Yield what attaching and a self-test show; where they would need a password, that they were not tried."""
     if how is None or how.means is Means.SUDO:
         detail = "not tried: only the machine's root, or its recorder, can load kernel programs"
-        yield Check(name="self-test", state=State.DEGRADED, detail=detail, remedy=_ONCE_MORE)
+        yield Check(name="self-test", state=State.DEGRADED, detail=detail, remedy=f"sudo {elevation.called()} doctor")
         return
     try:
         outcome = selftest.run(elevation=how)

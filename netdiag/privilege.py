@@ -34,6 +34,7 @@ __all__ = [
     "foreign_hand",
     "has_file_capabilities",
     "has_terminal",
+    "no_new_privileges",
 ]
 
 CLEAN_ENVIRONMENT: Mapping[str, str] = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
@@ -239,6 +240,15 @@ def _sudo() -> list[str]:
             hint="run netdiag as root, or give the recorder's interpreter the capabilities",
         )
     return [sudo, "-b", *(["-p", _SUDO_PROMPT] if has_terminal() else ["-n"]), "--"]
+
+
+def no_new_privileges() -> bool:
+    """Say whether no program that this process starts can gain rights, as sandboxes and services may have it."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return False
+    return any(line.split() == ["NoNewPrivs:", "1"] for line in lines)
 
 
 def has_terminal() -> bool:

@@ -15,7 +15,7 @@ from netdiag.errors import NotPermitted
 from netdiag.privilege import Means, foreign_hand
 from netdiag.recorder import install
 
-__all__ = ["Elevation", "plan"]
+__all__ = ["Elevation", "called", "plan"]
 
 _FLAGS = ("-I", "-S", "-B")
 """Isolated, without site packages, writing no bytecode into anybody's folder."""
@@ -90,12 +90,12 @@ def _rooted_code(here: Path, rights: privilege.Rights) -> Path:
         return copy
     raise NotPermitted(
         f"{rights.explain()}, and netdiag elevates only code that belongs to root: {reason}",
-        hint=f"install root's copy of the recorder, once: sudo {_called()} doctor --install-recorder"
-        f"; or run all of netdiag as root, your own decision: sudo {_called()} trace …",
+        hint=f"install root's copy of the recorder, once: sudo {called()} doctor --install-recorder"
+        f"; or run all of netdiag as root, your own decision: sudo {called()} trace …",
     )
 
 
-def _called() -> str:
+def called() -> str:
     """Return how sudo would find the running command: by its path where that is not one that sudo searches."""
     path = Path(sys.argv[0])
     if path.name != "netdiag" or str(path.parent) in ("/usr/local/bin", "/usr/bin", "/bin"):

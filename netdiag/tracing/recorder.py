@@ -162,13 +162,16 @@ class Recorder:
         return peer.pid == self._process.pid and peer.uid == os.geteuid()
 
     def _reason(self) -> str:
-        """Return the last line that the recorder or sudo wrote to stderr, to end a sentence with."""
+        """Return what sudo, or the last line that the recorder wrote to stderr, to end a sentence with."""
         with contextlib.suppress(subprocess.TimeoutExpired):  # it hangs up before it says why
             self._process.wait(timeout=EXPLAIN_S)
         said = os.pread(self._said.fileno(), _MOST_SAID, 0)  # the file's position is shared with the writer
         lines = said.decode(errors="replace").split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        return f": {last[:300]}" if last else ""
+        lines = [line.strip() for line in lines if line.strip()]
+        of_sudo = [line.removeprefix("sudo: ") for line in lines if line.startswith("sudo: ")]
+        # sudo explains first and advises after that
+        told = f"sudo: {' '.join(of_sudo)}" if of_sudo else next(reversed(lines), "")
+        return f": {told[:300]}" if told else ""
 
     def _let_go(self, *, kill: bool = False, reap_s: float = REAP_S) -> None:
         """Reap the process that was started; one that never became the recorder is killed."""

@@ -145,9 +145,14 @@ def test_sudo_that_is_there_and_that_is_not(way, monkeypatch):
     rights = Rights(uid=7, missing=("CAP_BPF",), in_user_namespace=False)
     monkeypatch.setattr("netdiag.privilege.discover", lambda: rights)
     how = way(Means.SUDO)
+    monkeypatch.setattr("netdiag.privilege.no_new_privileges", lambda: False)
     monkeypatch.setattr("shutil.which", lambda *_, **__: "/usr/bin/sudo")
     check, found = doctor._rights()
     assert (check.state, found) == (State.OK, how)
+    monkeypatch.setattr("netdiag.privilege.no_new_privileges", lambda: True)
+    check, found = doctor._rights()
+    assert (check.state, found) == (State.MISSING, None)
+    assert "no_new_privs" in check.detail
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     check, found = doctor._rights()
     assert (check.state, found) == (State.MISSING, None)
@@ -163,9 +168,10 @@ def test_a_recorder_that_may_not_be_elevated_is_told_with_the_remedy(monkeypatch
 
 def test_nothing_is_tried_that_would_need_a_password(way, monkeypatch):
     monkeypatch.setattr("netdiag.selftest.run", fails(AssertionError("it was tried")))
+    monkeypatch.setattr("sys.argv", ["/opt/nd/bin/netdiag"])
     for how in (None, way(Means.SUDO)):
         (check,) = doctor._proof(how)
-        assert (check.state, check.remedy) == (State.DEGRADED, "sudo $(command -v netdiag) doctor")
+        assert (check.state, check.remedy) == (State.DEGRADED, "sudo /opt/nd/bin/netdiag doctor")
 
 
 def proof(monkeypatch, how, *, coverage=COVERAGE, mismatches=()):

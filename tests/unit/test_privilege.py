@@ -162,3 +162,11 @@ def test_what_is_dropped_is_gone():
     assert said.stdout.startswith("False")
     assert "NoNewPrivs:\t1" in said.stdout
     assert "CapBnd:\t0000000000000000" in said.stdout
+
+
+def test_a_process_that_can_gain_no_rights_says_so():
+    code = "from netdiag.privilege import no_new_privileges as found; print(found())"
+    forbidden = f"import ctypes; ctypes.CDLL(None).prctl(38, 1, 0, 0, 0); {code}"  # PR_SET_NO_NEW_PRIVS
+    said = [subprocess.check_output([sys.executable, "-c", one], text=True).strip() for one in (code, forbidden)]
+    own = Path("/proc/self/status").read_text()
+    assert said == [str("NoNewPrivs:\t1" in own), "True"]

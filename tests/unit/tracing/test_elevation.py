@@ -65,7 +65,7 @@ def test_without_a_copy_both_ways_are_told(world):
 )
 def test_the_advice_names_the_command_as_sudo_finds_it(monkeypatch, argv, word):
     monkeypatch.setattr(sys, "argv", [argv, "trace"])
-    assert elevation._called() == word
+    assert elevation.called() == word
 
 
 def test_who_has_the_capabilities_needs_no_sudo(world):

@@ -132,10 +132,14 @@ def test_a_signal_while_it_is_awaited_ends_the_wait():
 
 def test_a_refusal_of_sudo_is_told_with_the_missing_rights(monkeypatch, tmp_path):
     refusing = tmp_path / "sudo"
-    refusing.write_text("#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n")
+    said = "Sorry, try again.\nsudo: a password is required\nsudo: ask your administrator"
+    refusing.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
     refusing.chmod(0o755)
     monkeypatch.setattr(privilege, "_sudo", lambda: [str(refusing)])
     monkeypatch.setattr(privilege, "has_terminal", lambda: False)
     asking = elevation("/bin/true", means=Means.SUDO)
-    with pytest.raises(NotPermitted, match="did not start the recorder: sudo: a password is required"), meeting(asking):
+    with (
+        pytest.raises(NotPermitted, match="recorder: sudo: a password is required ask your administrator"),
+        meeting(asking),
+    ):
         pass
