@@ -11,7 +11,7 @@ import difflib
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,11 +63,15 @@ class Assertion:
     sign: str
     number: float
 
+    def check_name(self, known: Iterable[str]) -> None:
+        """Raise UsageError when the name is none of those of a summary."""
+        if self.name not in known:
+            raise _no_such_name(self, sorted(known))
+
     def check(self, summary: Mapping[str, Any]) -> Outcome:
         """Compare with the value in `summary`; UsageError when the summary has no such name."""
         known = dict(_values(summary))
-        if self.name not in known:
-            raise _no_such_name(self, known)
+        self.check_name(known)
         actual = known[self.name]
         holds = actual is not None and _COMPARISONS[self.sign](actual, self.number)
         return Outcome(text=self.text, holds=holds, actual=actual)
@@ -104,9 +108,9 @@ def _unreadable(text: str, why: str) -> UsageError:
     return UsageError(f"--assert {shown!r}: {why}", hint="for example --assert 'connections<=2' --assert 'reuse>=0.95'")
 
 
-def _no_such_name(assertion: Assertion, known: Mapping[str, float | None]) -> UsageError:
+def _no_such_name(assertion: Assertion, known: Sequence[str]) -> UsageError:
     close = difflib.get_close_matches(assertion.name, known, n=3)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"names are {', '.join(sorted(known))}"
+    hint = f"did you mean {' or '.join(close)}?" if close else f"names are {', '.join(known)}"
     return UsageError(f"--assert {assertion.text!r}: the summary has no {assertion.name!r}", hint=hint)
 
 

@@ -80,6 +80,8 @@ class Entry:
             return replace(remedy, text=plain(remedy.text), value=value, snippet=snippet)
 
         texts = {name: plain(getattr(self, name)) for name in _TEXTS}
+        if _NAME.fullmatch(self.plain):  # all of it is said in a run only
+            texts["plain"] = self.means.partition(". ")[0].removesuffix(".")
         return replace(self, remedies=tuple(map(general, self.remedies)), **texts)
 
     def render_advice(

@@ -110,10 +110,23 @@ def _check(request: TraceRequest, output: Output) -> None:
             f"--format {output.format} with a command needs -o FILE",
             hint="stdout belongs to the command: its output stays whole",
         )
+    _check_assertions(output)
     if request.duration_s is not None and not 0 < request.duration_s < 1e9:
         raise UsageError("--duration needs a number of seconds above 0")
     if request.save is not None and not request.save.absolute().parent.is_dir():
         raise UsageError(f"--save {request.save}: there is no such folder")
+
+
+def _check_assertions(output: Output) -> None:
+    """Find names that no summary has before the run that they would judge, which may take an hour."""
+    if output.assertions:
+        from netdiag import asserts
+        from netdiag.summary import summarize
+
+        known = set(asserts.names(summarize({"connections": [], "handshakes": [], "requests": []})))
+        known |= {name.replace(".connect.", ".queue.") for name in known}  # there only where calls waited
+        for text in output.assertions:
+            asserts.parse(text).check_name(known)
 
 
 def _finish(request: TraceRequest, result: TraceResult, output: Output) -> int:
@@ -148,7 +161,7 @@ def farewell(request: TraceRequest, result: TraceResult) -> str:
     why = {
         "command-exited": f"the command ended{_status(result.command_status)}",
         "duration": f"--duration of {request.duration_s or 0:g} s was over",
-        "interrupted": "Ctrl-C",
+        "interrupted": "Ctrl-C, or another signal to end",
         "targets-exited": "the last traced process ended",
         "recorder-died": "the recorder ended early; what it had written was used",
     }

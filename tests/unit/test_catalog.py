@@ -107,3 +107,10 @@ def test_of_the_guesses_the_most_likely_one_and_the_general_advice():
     entry = catalog()["reuse.client-per-call"]
     advice = entry.render_advice(["none"], {}, guesses=["httpx", "urllib3"])
     assert [one.applies_to for one in advice] == ["httpx", None]
+
+
+@pytest.mark.parametrize("code", sorted(catalog()))
+def test_what_a_code_is_called_in_general_is_a_sentence(code):
+    plain = catalog()[code].in_general().plain
+    assert re.search(r"[a-z]{2,} .*[a-z]{2,}", plain), plain
+    assert not plain.endswith(".")

@@ -84,6 +84,21 @@ def test_data_with_a_command_needs_a_file(capsys, tracer, name):
     assert tracer.request is None
 
 
+@pytest.mark.parametrize("words", ["nosuch<=2", "time.nosuch.ms<2", "connections", "wait_ms.p51<3"])
+def test_an_assertion_about_nothing_is_found_before_the_run(capsys, tracer, words):
+    called = call(capsys, "trace", "--assert", words, "--", "true")
+    assert called.status == 2
+    assert tracer.request is None
+
+
+@pytest.mark.parametrize(
+    "words", ["connections<=9999", "time.queue.ms<=1", "time.tls.share<=1", "wait_ms.p50<9"]
+)
+def test_an_assertion_about_any_member_of_a_summary_lets_it_run(capsys, tracer, words):
+    call(capsys, "trace", "--assert", words, "--", "true")
+    assert tracer.request is not None
+
+
 @pytest.mark.usefixtures("tracer")
 def test_data_with_a_command_goes_into_the_file(capsys, tmp_path):
     called = call(capsys, "trace", "--format", "json", "-o", tmp_path / "x.json", "--", "true")
@@ -146,7 +161,7 @@ def test_a_temporary_recording_is_removed_even_when_the_results_fail(capsys, tra
         (result(Path("x"), status=139), "by signal 11"),
         (result(status=127), "no such command"),
         (result(status=126), "cannot be executed"),
-        (result(reason=ExitReason.INTERRUPTED, status=None), "Ctrl-C"),
+        (result(reason=ExitReason.INTERRUPTED, status=None), "Ctrl-C, or another signal to end"),
         (result(reason=ExitReason.TARGETS_EXITED, status=None), "the last traced process ended"),
         (result(reason=ExitReason.RECORDER_DIED, status=None), "the recorder ended early"),
     ],
