@@ -9,14 +9,22 @@ import sys
 import tempfile
 from pathlib import Path
 
-from scripts._bench import measure, readers
+from scripts._bench import measure, readers, tls
 from scripts._bench.build import Programs, bcc_environment, build
 from scripts._bench.report import Results, text, write
 from scripts._bench.tools import CannotRun, Netdiag, Peer, Tool
 
 __all__ = ["main"]
 
-PARTS = ("start", "kernel", "throughput", "requests", "readers")
+PARTS = ("start", "kernel", "throughput", "requests", "tls", "readers")
+_PEERS = {
+    "tcplife": "tcplife",
+    "tcpstates": "tcpstates",
+    "bcc-tcplife": "tcplife-bpfcc",
+    "sslsniff": "sslsniff-bpfcc",
+    "bpftrace": "bpftrace",
+}
+"""Other tracers: the option's name and the usual command."""
 _RATES = (250_000, 500_000, 1_000_000, 2_000_000, 4_000_000)
 
 
@@ -35,6 +43,8 @@ def main() -> int:
         results.records = {tool.name: tool.records for tool in tools}
         with measure.serving(programs) as port:
             _measure(options, results, tools, programs, port)
+            if "tls" in options.parts:
+                _measure_tls(options, results, programs, port)
         if "readers" in options.parts:
             _say("readers")
             rates = _RATES[:3] if options.quick else _RATES
@@ -78,6 +88,25 @@ def _measure(options: argparse.Namespace, results: Results, tools: list[Tool], p
                 _say(f"{client}: {error}")
 
 
+def _measure_tls(options: argparse.Namespace, results: Results, programs: Programs, plain_port: int) -> None:
+    quick = options.quick
+    with tls.serving() as port:
+        _say("TLS: kernel time and bytes")
+        rounds, connections, chunks = (1, 100, 1000) if quick else (7, 400, 5000)
+        results.tls = tls.costs(programs, plain_port, port, rounds=rounds, connections=connections, chunks=chunks)
+        _say("TLS: throughput")
+        tried = tls.tools(options.sslsniff, options.bpftrace)
+        rounds, seconds, connections = (1, 0.2, 100) if quick else (6, 0.5, 300)
+        results.tls_losses = tls.losses(tried, port, rounds=rounds, seconds=seconds, connections=connections)
+        _say("TLS: requests")
+        rounds, seconds = (1, 0.4) if quick else (8, 1.0)
+        for tool in tried:
+            if isinstance(tool, Netdiag):
+                result = measure.requests(tool, programs, port, "https", rounds=rounds, seconds=seconds)
+                result.client = tool.name
+                results.tls_requests.append(result)
+
+
 def _lab_python() -> Path | None:
     """Return the Python that has the client libraries (scripts/setup --lab makes it), if there is one."""
     path = Path(os.environ.get("NETDIAG_LAB_PYTHON", ".cache/lab-venv/bin/python"))
@@ -114,7 +143,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="what to measure (default: all)")
     parser.add_argument("--quick", action="store_true", help="a look in under a minute: few rounds, wide intervals")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into FILE, between its marks")
-    for name, command in (("tcplife", "tcplife"), ("tcpstates", "tcpstates"), ("bcc-tcplife", "tcplife-bpfcc")):
+    for name, command in _PEERS.items():
         variable = f"NETDIAG_BENCH_{name.replace('-', '_').upper()}"
         default = os.environ.get(variable, command)
         parser.add_argument(f"--{name}", default=default, metavar="PROGRAM", help=f"or {variable} (default: {command})")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """client.py LIBRARY PORT PER_SECOND: an HTTP client that asks at a steady rate on one connection.
 
-LIBRARY: http.client, requests or httpx. Prints a line of counters every 50 ms until killed: monotonic ns, requests,
-own CPU ns.
+LIBRARY: http.client, requests, httpx, or https for http.client over TLS. Prints a line of counters every 50 ms until
+killed: monotonic ns, requests, own CPU ns.
 """
 
 from __future__ import annotations
@@ -42,6 +42,20 @@ def standard(port: int) -> Ask:
     return ask
 
 
+def secure(port: int) -> Ask:
+    """Ask by the standard library over TLS, whatever the certificate."""
+    ssl = importlib.import_module("ssl")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    connection = importlib.import_module("http.client").HTTPSConnection("127.0.0.1", port, context=context)
+
+    def ask() -> Any:
+        connection.request("GET", "/v1/models", headers={"Accept": "application/json"})
+        return json.loads(connection.getresponse().read())
+
+    return ask
+
+
 def requests(port: int) -> Ask:
     """Ask by one requests session."""
     session = importlib.import_module("requests").Session()
@@ -54,7 +68,7 @@ def httpx(port: int) -> Ask:
     return lambda: client.get(f"http://127.0.0.1:{port}/v1/models").json()
 
 
-ASKERS = {"http.client": standard, "requests": requests, "httpx": httpx}
+ASKERS = {"http.client": standard, "https": secure, "requests": requests, "httpx": httpx}
 
 if __name__ == "__main__":
     main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -69,10 +69,12 @@ def program_ids(pid: int) -> set[int]:
     return {int(about["prog_id"]) for about in _descriptors(pid) if "prog_id" in about}
 
 
-def program_times(ids: set[int], *, without: frozenset[str] = frozenset()) -> Times:
-    """Return the sum over programs but those named; counted only while the kernel's statistics are on."""
-    abouts = [_info(_PROG_BY_ID, number) for number in ids]
-    named = [about for about in abouts if about[_PROGRAM_NAME].rstrip(b"\0").decode() not in without]
+def program_times(ids: set[int], *, without: frozenset[str] = frozenset(), only: frozenset[str] | None = None) -> Times:
+    """Return the sum over all programs, those but some, or some; counted only while the kernel's statistics are on."""
+    abouts = {number: _info(_PROG_BY_ID, number) for number in ids}
+    names = {number: about[_PROGRAM_NAME].rstrip(b"\0").decode() for number, about in abouts.items()}
+    chosen = {number for number, name in names.items() if name not in without and (only is None or name in only)}
+    named = [abouts[number] for number in chosen]
     pairs = [_RUN_TIME.unpack_from(about, _RUN_TIME_OFFSET) for about in named]
     return Times(ns=sum(ns for ns, _ in pairs), runs=sum(runs for _, runs in pairs))
 

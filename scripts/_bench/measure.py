@@ -32,6 +32,7 @@ __all__ = [
     "requests",
     "serving",
     "throughput",
+    "timed",
     "tracing",
 ]
 
@@ -152,7 +153,7 @@ class Costs:
 def costs(tools: Sequence[Tool], programs: Programs, port: int, *, rounds: int, connections: int) -> list[Costs]:
     """Let every tracer in turn see the same connections, and ask the kernel how long its programs ran."""
     found = {tool.name: Costs(tool=tool.name) for tool in tools}
-    with _timed():
+    with timed():
         for _ in range(rounds):
             for tool in tools:
                 if found[tool.name].error is None:
@@ -161,7 +162,7 @@ def costs(tools: Sequence[Tool], programs: Programs, port: int, *, rounds: int, 
 
 
 @contextlib.contextmanager
-def _timed() -> Iterator[None]:
+def timed() -> Iterator[None]:
     """Let the kernel time all programs meanwhile."""
     fd = enable_stats()
     if fd is None:
@@ -292,7 +293,7 @@ def requests(
 
 
 def _programs_per_request(tool: Netdiag, pid: int, counters: _Counters, seconds: float) -> float:
-    with tracing(tool, pid) as running, _timed():
+    with tracing(tool, pid) as running, timed():
         ids = kernel.program_ids(running.pid)
         time.sleep(_SETTLE_S)
         before, count = kernel.program_times(ids, without=_WALKS), counters.count()

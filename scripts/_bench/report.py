@@ -13,6 +13,7 @@ from pathlib import Path
 from scripts._bench.estimate import Estimate, estimate
 from scripts._bench.measure import Costs, Footprint, Request, Throughput
 from scripts._bench.readers import NAMES, Sustained
+from scripts._bench.tls import Tls, TlsLoss
 
 __all__ = ["Results", "text", "write"]
 
@@ -31,6 +32,9 @@ class Results:
     costs: list[Costs] = field(default_factory=list)
     throughput: list[Throughput] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
+    tls: Tls | None = None
+    tls_losses: list[TlsLoss] = field(default_factory=list)
+    tls_requests: list[Request] = field(default_factory=list)
     readers: list[Sustained] = field(default_factory=list)
     records: dict[str, str] = field(default_factory=dict)
     """What each tool records, in words."""
@@ -42,7 +46,11 @@ def text(results: Results) -> str:
     parts += _section("Start and memory", _start(results))
     parts += _section("Kernel time per connection, both of its ends", _costs(results))
     parts += _section("Throughput that a client at full speed loses", _throughput(results))
-    parts += _section("CPU per request of a client at 1,000 requests a second", _requests(results))
+    parts += _section("CPU per request of a client at 1,000 requests a second", _requests(results.requests))
+    parts += _section("TLS, one end of a connection", _tls(results.tls))
+    parts += _section("Throughput that a TLS client at full speed loses", _tls_losses(results.tls_losses))
+    title = "CPU per request of http.client over TLS at 1,000 requests a second"
+    parts += _section(title, _requests(results.tls_requests, "tracer"))
     parts += _section("Records a second that a reader takes", _readers(results))
     return "\n".join(parts).rstrip() + "\n"
 
@@ -102,6 +110,8 @@ def _targets(results: Results) -> Iterable[Row]:
             said,
             _kept(costs["netdiag"] <= costs["tcplife"]),
         )
+    if results.tls:
+        yield from _tls_targets(results.tls)
     if reader:
         yield from _reader_targets(reader, results.readers)
 
@@ -173,9 +183,43 @@ def _throughput(results: Results) -> Iterable[Row]:
         yield found.tool, *(_interval(each, "%") for each in both), str(both[0].count)
 
 
-def _requests(results: Results) -> Iterable[Row]:
-    yield "client", "alone, µs", "added by tracing", "rounds", "programs, µs (server's side too)", "of the client's"
-    for request in results.requests:
+def _tls(found: Tls | None) -> Iterable[Row]:
+    yield "", "measured"
+    if found is None:
+        return
+    yield "packet of a connection that is not followed, ns", _interval(estimate(found.idle_ns))
+    yield "packet of a stream of small records, ns", _interval(estimate(found.followed_ns))
+    yield "records in such a packet", f"{estimate(found.records).median:.2f}"
+    yield "connection with handshake and one request, on the wire, µs", _interval(estimate(found.shake_us))
+    yield "the same, in the library, without the way into the probes, µs", _interval(estimate(found.library_us))
+    yield "bytes recorded of such a connection by the tls probe", _interval(estimate(found.connection_bytes))
+    yield "bytes recorded of a streamed chunk", _interval(estimate(found.chunk_bytes))
+
+
+def _tls_targets(found: Tls) -> Iterable[Row]:
+    idle, followed, records = (estimate(each).median for each in (found.idle_ns, found.followed_ns, found.records))
+    yield "packet of a connection no longer followed under 110 ns", f"{idle:.0f} ns", _kept(idle < 110)
+    limit = 400 + 100 * records
+    said = f"{followed:.0f} ns with {records:.2f} records"
+    yield "packet of a followed one under 400 ns and 100 ns a record", said, _kept(followed < limit)
+    size, chunk = estimate(found.connection_bytes).median, estimate(found.chunk_bytes).median
+    yield "recording under 1 KB per TLS connection, tls probe", f"{size:.0f} bytes", _kept(size < 1024)
+    yield "recording under 64 bytes per chunk", f"{chunk:.0f} bytes", _kept(chunk < 64)
+
+
+def _tls_losses(found: Sequence[TlsLoss]) -> Iterable[Row]:
+    yield "", "connect, handshake, ask, close", "ask on one connection", "pairs"
+    for each in found:
+        if each.error or not each.shakes:
+            yield each.tool, f"cannot run: {each.error}", "", ""
+            continue
+        both = [estimate(values) for values in (each.shakes, each.requests)]
+        yield each.tool, *(_interval(value, "%") for value in both), str(both[0].count)
+
+
+def _requests(requests: Sequence[Request], who: str = "client") -> Iterable[Row]:
+    yield who, "alone, µs", "added by tracing", "rounds", "programs, µs (server's side too)", "of the client's"
+    for request in requests:
         added = _interval(request.added_percent, "%")
         programs = f"{request.programs_us:.2f}", f"{request.programs_percent:.1f} %"
         yield request.client, f"{request.alone_us:.1f}", added, str(request.added_percent.count), *programs

@@ -146,6 +146,17 @@ class NetdiagRunning:
             at += length
         return found
 
+    def fact_bytes(self, kind: str) -> int:
+        """Return the bytes that facts of one kind take, their headers included."""
+        at, end, found = FILE_HEADER.size, self.file_bytes, 0
+        while at + BLOCK_HEADER.size <= end:
+            block, _, _, length, _ = BLOCK_HEADER.unpack(os.pread(self._file.fileno(), BLOCK_HEADER.size, at))
+            at += BLOCK_HEADER.size
+            if block == BlockType.FACT and json.loads(os.pread(self._file.fileno(), length, at))["kind"] == kind:
+                found += BLOCK_HEADER.size + length
+            at += length
+        return found
+
     def stop(self) -> None:
         """End the trace as the front does."""
         if self.memory:

@@ -12,6 +12,7 @@ import pytest
 from scripts._bench.estimate import added, estimate
 from scripts._bench.readers import Offer, Sustained
 from scripts._bench.report import BEGIN, END, Results, text, write
+from scripts._bench.tls import Tls, TlsLoss
 from scripts._bench.tools import CannotRun, Peer
 
 
@@ -77,6 +78,19 @@ def test_what_was_promised_is_judged_by_what_was_measured():
     lossy = readers()
     lossy[0].offers[1_000_000][1].lost = 0.0001
     assert "0.010 % lost" in text(Results(command="x", readers=lossy))
+
+
+def test_what_tls_costs_is_judged_and_listed():
+    costs = Tls(
+        idle_ns=[80, 120, 90], followed_ns=[450, 460, 470], records=[1.0] * 3, shake_us=[10] * 3, library_us=[2] * 3,
+        connection_bytes=[1500] * 3, chunk_bytes=[32] * 3,
+    )  # fmt: skip
+    lost = [TlsLoss(tool="netdiag", shakes=[1, 2, 3], requests=[4, 5, 6]), TlsLoss(tool="other", error="no BTF")]
+    rows = text(Results(command="x", tls=costs, tls_losses=lost)).splitlines()
+    kept = [[cell.strip() for cell in row.split("|")[2:4]] for row in rows if " under " in row]
+    assert kept == [["90 ns", "yes"], ["460 ns with 1.00 records", "yes"], ["1500 bytes", "no"], ["32 bytes", "yes"]]
+    assert any("cannot run: no BTF" in row for row in rows)
+    assert any("2.0 % [1.0, 3.0]" in row and "5.0 % [4.0, 6.0]" in row for row in rows)
 
 
 def test_the_tables_replace_what_stood_between_the_marks(tmp_path):
