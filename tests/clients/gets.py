@@ -134,6 +134,23 @@ def with_rustls(ca: str, urls: list[str], count: int) -> None:
             show(client.get(url).build().send().text())
 
 
+def with_chrome(ca: str, urls: list[str], count: int) -> None:
+    """curl_cffi: BoringSSL with Chrome's hello, which holds a post-quantum key; failures are passed over."""
+    requests = library("curl_cffi.requests")
+    with requests.Session(impersonate="chrome", verify=ca) as session:
+        for url in every(urls, count):
+            with contextlib.suppress(requests.exceptions.RequestException):
+                show(session.get(url, timeout=10).text)
+
+
+def with_certificate(ca: str, urls: list[str], count: int) -> None:
+    """One requests session whose certificate and key stand beside the authority's."""
+    session = library("requests").Session()
+    session.cert = tuple(str(Path(ca).with_name(name)) for name in ("client.pem", "client.key"))
+    for url in every(urls, count):
+        show(session.get(url, verify=ca).text)
+
+
 def with_timed_sync(ca: str, urls: list[str], count: int) -> None:
     """Handshakes on blocking sockets."""
     context = ssl.create_default_context(cafile=ca)
@@ -163,20 +180,23 @@ async def with_timed_asyncio(ca: str, urls: list[str], count: int) -> None:
 
 
 async def with_blocked_loop(ca: str, urls: list[str], count: int) -> None:
-    """Handshakes on an event loop that another task keeps busy: `time.sleep` in the middle of each."""
+    """Handshakes on an event loop that something else keeps busy in each of its turns."""
     context = ssl.create_default_context(cafile=ca)
+    busy = True
 
     async def block() -> None:
-        await asyncio.sleep(0.002)  # the ClientHello is out
-        time.sleep(0.12)  # noqa: ASYNC251 - the fault to be shown
+        while busy:
+            time.sleep(0.07)  # noqa: ASYNC251 - the fault to be shown
+            await asyncio.sleep(0)
 
+    task = asyncio.create_task(block())
     for _ in range(count):
-        task = asyncio.create_task(block())
         _, writer = await asyncio.open_connection(
             "127.0.0.1", urlsplit(urls[0]).port, ssl=context, server_hostname="localhost"
         )
-        await task
         writer.close()
+    busy = False
+    await task
 
 
 def with_distrust(ca: str, urls: list[str], count: int) -> None:
@@ -203,6 +223,8 @@ PROGRAMS: dict[str, Callable[[str, list[str], int], Awaitable[None] | None]] = {
     "openai-stream": with_openai_stream,
     "openai-async": with_openai_async,
     "rustls": with_rustls,
+    "chrome": with_chrome,
+    "certificate": with_certificate,
     "timed-sync": with_timed_sync,
     "timed-asyncio": with_timed_asyncio,
     "blocked-loop": with_blocked_loop,

@@ -22,7 +22,7 @@ __all__ = ["Authority", "Logged", "Nginx", "Upstream", "nginx", "s_server", "ups
 
 NAMES = "subjectAltName=DNS:localhost,IP:127.0.0.1"
 CONFIG = """
-daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;
+daemon off; master_process {master}; worker_processes 1; user root; pid {folder}/pid; error_log {folder}/error.log;
 events {{ worker_connections 512; }}
 http {{
   log_format facts escape=json '["$server_port", $remote_port, $connection_requests, "$ssl_protocol",'
@@ -95,8 +95,8 @@ class Logged:
 class Nginx:
     """A running nginx with several TLS servers, by name."""
 
-    def __init__(self, folder: Path, ports: Mapping[str, int]) -> None:
-        self.ports = ports
+    def __init__(self, folder: Path, ports: Mapping[str, int], pid: int) -> None:
+        self.ports, self.pid = ports, pid
         self._log = folder / "access.log"
 
     def url(self, name: str, path: str = "") -> str:
@@ -136,25 +136,32 @@ def nginx(
     keys: Mapping[str, tuple[Path, Path]],
     *,
     answer: str = 'return 200 "hello\\n";',
+    master: bool = False,
 ) -> Iterator[Nginx]:
-    """Run nginx with a server for each name: its settings, and its key and certificate (`*` for the rest)."""
+    """Run nginx with a server for each name: its settings, and its key and certificate (`*` for the rest).
+
+    With `master` it has a worker, and can reload. In settings `{name}` stands for the port of the server of that name.
+    """
     program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     if program is None:
         pytest.skip("needs nginx")
     folder.mkdir(exist_ok=True)
     ports = {name: free_port() for name in servers}
     texts = []
-    for name, settings in servers.items():
+    for name, own in servers.items():
         key, cert = keys.get(name, keys["*"])
         http2 = " http2" if name.endswith("h2") else ""
+        settings = own.format(**ports)
         texts.append(SERVER.format(port=ports[name], http2=http2, cert=cert, key=key, settings=settings, answer=answer))
-    (folder / "nginx.conf").write_text(CONFIG.format(folder=folder, servers="".join(texts)))
+    (folder / "nginx.conf").write_text(
+        CONFIG.format(folder=folder, master="on" if master else "off", servers="".join(texts))
+    )
     command = [program, "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
             for port in ports.values():
                 wait_for(port)
-            yield Nginx(folder, ports)
+            yield Nginx(folder, ports, process.pid)
         finally:
             process.terminate()
 

@@ -24,6 +24,8 @@ GOOD = (
 
 
 class Written:
+    """All that is asked of a recording's writer."""
+
     def __init__(self):
         self.facts = []
 
@@ -40,8 +42,8 @@ def test_no_secret_of_any_mangled_message_is_kept():
         assert len(kept) == len(data)
         assert len(session_id(data)) <= 4
         slips += any(secret in kept for secret in SECRETS)
-        for before, after in zip(read(data).client_hellos, read(kept).client_hellos, strict=False):
-            assert after.size == before.size
+        kinds = read(data).kinds
+        assert read(kept).kinds[: len(kinds)] == kinds  # of what follows a strange message only zeros are left
     assert slips <= COUNT // 500
 
 
@@ -49,7 +51,7 @@ def test_no_secret_of_any_mangled_message_is_kept():
 def test_any_pieces_of_any_records_end_as_facts():
     draw = random.Random(3)
     written = Written()
-    hellos = Hellos(written)  # type: ignore[arg-type] - all that it is asked for
+    hellos = Hellos(written)  # type: ignore[arg-type]
     records = [b"".join(tls.record(data[at : at + 300]) for at in range(0, len(data), 300)) for data in GOOD]
     for number, data in enumerate(mangled(records, seed=2)):
         assert len(messages(data)) <= len(data)
