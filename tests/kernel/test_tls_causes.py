@@ -14,6 +14,7 @@ import time
 import pytest
 
 from netdiag.lab.proxy import free_port
+from tests.kernel.harness import serve
 from tests.kernel.test_tls_truth import CLIENTS, FULL, Seen, authority, client, go_client, needed, traced
 from tests.kernel.tls_servers import nginx, s_server
 
@@ -267,3 +268,39 @@ def test_early_data_that_is_accepted_and_then_refused(authority, keys, tmp_path)
     assert words == ["accepted", "rejected"]
     seen = Seen(document, {port})
     assert told(seen, "early_data") == [("none",), ("accepted",), ("refused",)]
+
+
+# --- what a passive observer may trip over --------------------------------------------------------------------------
+
+
+MAIL = """
+import smtplib, ssl, sys
+with smtplib.SMTP("localhost", int(sys.argv[1])) as mail:
+    mail.starttls(context=ssl.create_default_context(cafile=sys.argv[2]))
+    print(mail.noop()[0])
+"""
+
+
+def mail_server(listener, key, cert):
+    """Speak as much SMTP as one client needs."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    sock, _ = listener.accept()
+    sock.sendall(b"220 ready\r\n")
+    while b"STARTTLS" not in (line := sock.recv(1000)):
+        sock.sendall(b"250-here\r\n250 STARTTLS\r\n" if line else b"")
+    sock.sendall(b"220 go\r\n")
+    with context.wrap_socket(sock, server_side=True) as wrapped:
+        while wrapped.recv(1000):
+            wrapped.sendall(b"250 done\r\n")
+
+
+def test_a_handshake_behind_starttls(authority, keys, tmp_path, keep):
+    listener = keep(serve())
+    threading.Thread(target=mail_server, args=(listener, *keys["*"]), daemon=True).start()
+    port = listener.getsockname()[1]
+    document, printed = traced(tmp_path, [sys.executable, "-c", MAIL, str(port), str(authority.cert)])
+    assert printed.split() == ["250"]
+    seen = Seen(document, {port})
+    assert told(seen, "outcome", "version", "sni", "resumed") == [("completed", "TLSv1.3", "localhost", False)]
+    assert not codes(document) & {"tls.slow-server", "tls.slow-client", "tls.handshake-failed"}
