@@ -291,8 +291,8 @@ def mail_server(listener, key, cert):
         sock.sendall(b"250-here\r\n250 STARTTLS\r\n" if line else b"")
     sock.sendall(b"220 go\r\n")
     with context.wrap_socket(sock, server_side=True) as wrapped:
-        while wrapped.recv(1000):
-            wrapped.sendall(b"250 done\r\n")
+        while line := wrapped.recv(1000):
+            wrapped.sendall(b"221 bye\r\n" if b"quit" in line.lower() else b"250 done\r\n")
 
 
 def test_a_handshake_behind_starttls(authority, keys, tmp_path, keep):
