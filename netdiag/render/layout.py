@@ -40,7 +40,7 @@ def wrap(text: str, width: int) -> Iterator[str]:
 
 
 def whole_words(text: str, width: int) -> str:
-    """Return the text in at most `width` cells, cut between words as long as one of them remains: `python app.py …`."""
+    """Return the text in at most `width` cells, cut between words where half of it remains: `python app.py …`."""
     if cells(text) <= width:
         return text
     kept = ""
@@ -49,7 +49,7 @@ def whole_words(text: str, width: int) -> str:
         if cells(longer) + 2 > width:
             break
         kept = longer
-    return f"{kept} …" if kept else cut(text, width)
+    return f"{kept} …" if 2 * cells(kept) > width else cut(text, width)
 
 
 def _pieces(word: str, width: int) -> list[str]:

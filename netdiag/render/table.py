@@ -46,12 +46,13 @@ def _headline(paper: Paper, document: Mapping[str, Any]) -> None:
     tail = " · ".join((ran, _counts(document), _lost(document)))
     what = words.command(document)
     room = paper.width - len("netdiag: , ") - cells(tail)
-    if room >= _SHORTEST_NAME:
-        what = whole_words(what, room)
-    if cells(what) <= room:
-        paper.line(f"netdiag: {what}, {tail}", "bold")
+    short = whole_words(what, room) if room >= _SHORTEST_NAME else what
+    if cells(short) <= room and (
+        short == what or (short.endswith(" …") and short.count(" ") > 1)
+    ):  # `python …` alone would say nothing
+        paper.line(f"netdiag: {short}, {tail}", "bold")
         return
-    paper.line(f"netdiag: {what}", "bold")
+    paper.line(f"netdiag: {whole_words(what, paper.width - len('netdiag: '))}", "bold")
     paper.line(f"         {tail}", "bold")
 
 
@@ -159,7 +160,10 @@ def _time(paper: Paper, document: Mapping[str, Any]) -> None:
     summary = document["summary"]
     if not summary["time_ms"]:
         return
-    head = f"where {words.seconds(summary['time_ms'])} of request time went"
+    took = words.seconds(summary["time_ms"])
+    head = f"where {took} of request time went"
+    if len(head) >= _NAME:
+        head = f"where {took} of requests went"
     paper.line(
         f"{fit(head, _NAME)}{'total ' + words.unit(summary['time_ms']):>9}{'%':>6}{'p50 a call':>12}   source", "bold"
     )

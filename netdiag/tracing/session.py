@@ -167,7 +167,8 @@ def _compare(
     who = user.name or str(user.uid)
     if before is None:  # sudo gave a shell, say, or replaced itself
         if not as_root:
-            notify(f"{name} is {found.path} and runs as {who}, who called sudo (--as-root keeps root)")
+            what = name if name == found.path else f"{name} is {found.path} and"
+            notify(f"{what} runs as {who}, who called sudo (--as-root keeps root)")
         return
     theirs = locate(name, search_path(before)).path
     if theirs != roots:

@@ -91,9 +91,7 @@ def test_an_assertion_about_nothing_is_found_before_the_run(capsys, tracer, word
     assert tracer.request is None
 
 
-@pytest.mark.parametrize(
-    "words", ["connections<=9999", "time.queue.ms<=1", "time.tls.share<=1", "wait_ms.p50<9"]
-)
+@pytest.mark.parametrize("words", ["connections<=9999", "time.queue.ms<=1", "time.tls.share<=1", "wait_ms.p50<9"])
 def test_an_assertion_about_any_member_of_a_summary_lets_it_run(capsys, tracer, words):
     call(capsys, "trace", "--assert", words, "--", "true")
     assert tracer.request is not None

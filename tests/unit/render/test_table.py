@@ -40,6 +40,25 @@ def test_no_line_is_wider_than_the_terminal():
         assert max(cells(line) for line in table(document).splitlines()) <= 80
 
 
+@pytest.mark.parametrize("name", ["app.py", "/home/somebody/work/service/app.py", "a" * 90])
+@pytest.mark.parametrize("more", [[], ["{…}"] * 3, ["{…}"] * 90])
+def test_the_first_line_tells_program_and_script_by_whole_words(name, more):
+    header = {**documents.recording().header, "command": {"argv": ["/usr/bin/python", name, *more]}}
+    document = seen([documents.connection(1)], recording=documents.recording(header=header, facts=[]))
+    told = table(document).split("\n")[0].removeprefix("netdiag: ")
+    assert told.startswith(f"python {name}"[:62])
+    assert "{…," not in told
+
+
+@pytest.mark.parametrize("time_ms", [1.0, 59_999.0, 857_000.0, 99_999_999.0])
+def test_the_head_of_the_times_is_never_cut(time_ms):
+    document = documents.document()
+    document = {**document, "summary": {**document["summary"], "time_ms": time_ms}}
+    (head,) = [line for line in table(document).splitlines() if line.startswith("where ")]
+    assert " went " in head
+    assert "…" not in head
+
+
 def test_colour_is_only_there_when_asked_for():
     assert "\x1b" not in table()
     assert "\x1b[1;33m" in table(color=True)
