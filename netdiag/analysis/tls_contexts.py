@@ -8,6 +8,7 @@ from statistics import median
 from netdiag.analysis.build import Seen, milliseconds
 from netdiag.analysis.links import known
 from netdiag.analysis.tls_shakes import Server, saw
+from netdiag.findings import Severity
 
 __all__ = ["built_anew"]
 
@@ -31,6 +32,7 @@ def built_anew(server: Server) -> Seen | None:
         of=len(done),
         confidence=0.95,
         cost_ms=sum(times),
+        ceiling=None if 2 * len(again) > server.calls else Severity.INFO,  # most calls pay for none of them
         cause="built-anew",
         note=f"the TLS library built contexts and loaded certificates for a median of {milliseconds(median(times))}",
         words={"time": milliseconds(median(times))},

@@ -6,19 +6,20 @@ from __future__ import annotations
 import pytest
 
 from netdiag.analysis import run
+from netdiag.findings import Severity
 from netdiag.testing import connection, process, tables
 
 CODE = "tls.context-per-client"
 
 
-def traced(builds, *, calls=True, pause=0.2):
+def traced(builds, *, calls=True, pause=0.2, requests=1.0):
     """Return tables of one connection for each list of builds, in ms; `pause` from connect to ClientHello."""
     rows, shakes, made, built = [], [], [], []
     for number, times in enumerate(builds):
         at = number * 1000.0
         rows.append(
             connection(
-                opened_at=at, established_at=at + 1, encrypted=True, requests=1.0, turns=2.0, bytes_received=5000.0,
+                opened_at=at, established_at=at + 1, encrypted=True, requests=requests, turns=2.0, bytes_received=5000.0,
                 first_sent_at=at + 1, first_received_at=at + 5, handshake=f"h{number + 1}",
             )
         )  # fmt: skip
@@ -66,3 +67,8 @@ def test_a_library_that_built_none_refutes_what_a_pause_suggests():
     guess = traced([[]] * 6, calls=False, pause=30.0)
     assert [finding.cause for finding in found(guess)] == [None]
     assert found(traced([[]] * 6, pause=30.0)) == []
+
+
+def test_contexts_of_connections_that_serve_many_calls_are_a_remark():
+    (finding,) = found(traced([[20.0]] * 6, requests=5.0))
+    assert finding.severity is Severity.INFO
