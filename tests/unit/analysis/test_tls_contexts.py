@@ -19,8 +19,8 @@ def traced(builds, *, calls=True, pause=0.2, requests=1.0):
         at = number * 1000.0
         rows.append(
             connection(
-                opened_at=at, established_at=at + 1, encrypted=True, requests=requests, turns=2.0, bytes_received=5000.0,
-                first_sent_at=at + 1, first_received_at=at + 5, handshake=f"h{number + 1}",
+                opened_at=at, established_at=at + 1, encrypted=True, requests=requests, turns=2.0,
+                bytes_received=5000.0, first_sent_at=at + 1, first_received_at=at + 5, handshake=f"h{number + 1}",
             )
         )  # fmt: skip
         hello = (at + 1 + pause) * 1e6
