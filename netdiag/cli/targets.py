@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,13 +14,25 @@ __all__ = ["target_options"]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class _Number(click.IntRange):
+if TYPE_CHECKING:
+    _Whole = click.ParamType[int]
+else:
+    _Whole = click.ParamType  # generic in newer versions of click alone
+
+
+class _Number(_Whole):
     """A whole number whose range is told when it is left, not in the help."""
 
     name = "whole number"
 
-    def _describe_range(self) -> str:
-        return ""
+    def __init__(self, least: int, most: int) -> None:
+        self._least, self._most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value)
+        if not (text.isascii() and text.isdecimal() and len(text) < 20 and self._least <= int(text) <= self._most):
+            self.fail(f"{text!r} is no whole number from {self._least} to {self._most}", param, ctx)
+        return int(text)
 
 
 _OPTIONS = (

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import click
+import pytest
 from click.testing import CliRunner
 
 from netdiag.cli.targets import target_options
@@ -30,11 +31,14 @@ def test_nothing_named_is_the_whole_machine():
     assert CliRunner().invoke(command, []).exit_code == 0
 
 
-def test_numbers_out_of_range_are_refused():
+@pytest.mark.parametrize("option", ["--pid", "--port"])
+@pytest.mark.parametrize("number", ["0", "-1", "4194305", "1e3", "", "x", "٣", "9" * 5000])
+def test_numbers_out_of_range_are_refused_with_the_range(option, number):
     @click.command()
     @target_options
     def command(target: Target) -> None:
         raise AssertionError(target)
 
-    assert CliRunner().invoke(command, ["--pid", "0"]).exit_code == 2
-    assert CliRunner().invoke(command, ["--port", "65536"]).exit_code == 2
+    outcome = CliRunner().invoke(command, [option, number])
+    assert outcome.exit_code == 2
+    assert f"from 1 to {2**22 if option == '--pid' else 65535}" in outcome.output
