@@ -75,6 +75,10 @@ class Traced(Protocol):
         """One row a request."""
 
     @property
+    def handshakes(self) -> pd.DataFrame:
+        """One row a handshake."""
+
+    @property
     def processes(self) -> pd.DataFrame:
         """One row a process."""
 

@@ -66,13 +66,16 @@ class OpenOptions(ctypes.Structure):
     )
 
 
-@_PRINT
 def _keep(_level: int, template: bytes, arguments: int) -> int:
     # libbpf hands a va_list: both x86-64 and arm64 pass it by reference, which libc's vsnprintf takes as it is
     buffer = ctypes.create_string_buffer(8192)
     ctypes.CDLL(None).vsnprintf(buffer, ctypes.c_size_t(len(buffer)), template, ctypes.c_void_p(arguments))
     _log.extend(buffer.value.decode("utf-8", "replace").splitlines())
     return 0
+
+
+_KEEP = _PRINT(_keep)
+"""Held here, since libbpf calls it for as long as it is loaded."""
 
 
 @cache
@@ -94,7 +97,7 @@ def libbpf() -> ctypes.CDLL:
             message = f"the installed libbpf is too old: it has no {symbol}"
             raise Unsupported(message, hint="install libbpf 1.0 or newer") from error
         function.restype, function.argtypes = result, arguments
-    library.libbpf_set_print(_keep)
+    library.libbpf_set_print(_KEEP)
     return library
 
 
