@@ -84,7 +84,7 @@ def test_version(capsys):
         (["trace", "--nonsense"], "No such option"),
         (["analyze"], "Missing argument"),
         (["trace", "--port", "99999"], "99999"),
-        (["trace", "--pid", "abc"], "not a valid whole number"),
+        (["trace", "--pid", "abc"], "is no whole number from 1 to"),
         (["--nonsense"], "No such option"),
     ],
 )
