@@ -395,7 +395,8 @@ def _coverage(recording: Source, tables: Traced, failures: Sequence[tuple[str, s
 
 def _cost(cost: Mapping[str, Any], span_ms: float | None) -> dict[str, float | None]:
     kernel_ms = to_ms(cost.get("kernel_ms"))
-    share = None if kernel_ms is None or not span_ms else round(1000 * kernel_ms / span_ms, 3)
+    # A hostile recording may say anything: a share that is no number is unknown.
+    share = None if kernel_ms is None or not span_ms else to_ms(1000 * (kernel_ms / span_ms))
     return {
         "recorder_cpu_ms": to_ms(cost.get("recorder_cpu_ms")),
         "kernel_ms": kernel_ms,

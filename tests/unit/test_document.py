@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netdiag.document import SCHEMA, build
+from netdiag.document import SCHEMA, _cost, build
 from netdiag.render import Options, render
 from netdiag.tables.model import Loss, Tables
 from tests.fakes import documents
@@ -183,3 +183,8 @@ def test_the_page_about_the_schema_names_every_member(root):
     schema = json.loads((root / "reports/schemas/netdiag.trace-1.json").read_text())
     page = (root / "docs/schemas.md").read_text()
     assert sorted(name for name in names_in(schema) if f"`{name}" not in page) == []
+
+
+def test_a_share_that_is_no_number_is_unknown():
+    assert _cost({"kernel_ms": 1.7e305}, 0.001)["per_mille_of_target"] is None
+    assert _cost({"kernel_ms": 10.0}, 5000.0)["per_mille_of_target"] == 2.0
