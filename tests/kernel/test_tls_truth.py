@@ -26,6 +26,8 @@ NETDIAG = [sys.executable, "-m", "netdiag", "trace", "--as-root", "--no-keep", "
 RECORDS = "tcp,tls,process"
 COUNT = 3
 HANDSHAKES = 250
+WARM_UP = 20
+"""The first ones run code that was not run before, some of it being compiled between packet and clock."""
 QUIET = os.environ.get("NETDIAG_QUIET") == "1"
 """Nothing else runs on this machine; otherwise others may, between a packet and a program's look at its clock."""
 SERVERS = {
@@ -214,21 +216,22 @@ def test_what_s_server_says_of_each_handshake(name, authority, keys, request, tm
 
 
 @pytest.mark.parametrize("name", ["timed-sync", "timed-asyncio", "node-timed"])
-def test_handshake_times_are_those_of_the_program_s_own_clock(
-    name, authority, keys, request, tmp_path, record_property
-):
+def test_handshake_times_are_those_of_the_program_s_own_clock(name, authority, keys, request, tmp_path):
     """The wire is inside what the program times, but for its own way to the first and from the last byte."""
     with nginx(tmp_path / "nginx", {"13": SERVERS["13"]}, keys) as server:
-        document, printed = traced(tmp_path, client(name, authority.cert, [server.url("13")], request, HANDSHAKES))
+        os.sched_setscheduler(
+            server.pid, os.SCHED_FIFO, os.sched_param(20)
+        )  # others on this machine shall take few turns in between
+        argv = client(name, authority.cert, [server.url("13")], request, HANDSHAKES)
+        document, printed = traced(tmp_path, ["chrt", "-f", "20", *argv])
     own = {int(port): (int(ended) - int(began)) / 1e6 for port, began, ended in map(str.split, printed.splitlines())}
     seen = Seen(document, set(server.ports.values()))
     mine = {port: entry["duration_ms"] for (_, port), entry in seen.by_place.items()}
     assert len(own) == HANDSHAKES
     assert mine.keys() == own.keys()
     # either way: a program may be told that it is done before its Finished is handed to the socket
-    more = sorted(abs(own[port] - mine[port]) for port in own)
+    more = sorted(abs(own[port] - mine[port]) for port in list(own)[WARM_UP:])
     figures = f"own clock - wire, ms: p50 {at(more, 0.5):.3f}, p90 {at(more, 0.9):.3f}, p99 {at(more, 0.99):.3f}"
-    record_property(name, figures)
     assert at(more, 0.5) < 0.8, figures
     assert at(more, 0.9) < (0.9 if QUIET else 5.0), figures
     assert at(more, 0.99) < (1.0 if QUIET else 50.0), figures
