@@ -125,7 +125,7 @@ def build(
         "truncated_at": recording.truncated_at,
         "host": _host(header),
         "target": clean(dict(to_mapping(header.get("target")))),
-        "command": _command(recording),
+        "command": _command(recording, tables),
         "coverage": _coverage(recording, tables, failures),
         "processes": _by_time(_rows(tables.processes, _process_spec(instant)), "started"),
         "resolutions": _by_time(resolutions, "started"),
@@ -354,13 +354,29 @@ def _host(header: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _command(recording: Source) -> dict[str, Any] | None:
+def _command(recording: Source, tables: Traced) -> dict[str, Any] | None:
     fact = _last(recording, "command")
     header = to_mapping(recording.header.get("command"))
     argv = fact.get("argv") or header.get("argv")
     if argv is None:
         return None
-    return {"argv": to_texts(argv), "exit_status": to_int(fact.get("exit_status"))}
+    return {
+        "argv": to_texts(argv),
+        "exit_status": to_int(fact.get("exit_status")),
+        "duration_ms": _ran_ms(recording, tables),
+    }
+
+
+def _ran_ms(recording: Source, tables: Traced) -> float | None:
+    """Return for how long CMD ran: it starts when all is armed, which the trace began to do before."""
+    first = _facts(recording, "command")[:1]
+    clock = to_mapping(recording.header.get("clock")).get("monotonic_ns")
+    if not first or type(clock) is not int or type(first[0].get("armed_ns")) is not int:
+        return None
+    own = tables.processes[tables.processes["pid"] == first[0].get("pid")]
+    ended = to_ms(own["ended_ns"].max() / 1e6) if len(own) else None
+    ran = None if ended is None else ended - (first[0]["armed_ns"] - clock) / 1e6
+    return to_ms(ran) if ran is None or ran >= 0 else None
 
 
 def _pick(entries: Any, keys: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -183,7 +183,7 @@ def _process(fact: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _command(fact: Mapping[str, Any]) -> dict[str, Any]:
-    numbers = {name: fact.get(name) for name in ("pid", "exit_status")}
+    numbers = {name: fact.get(name) for name in ("pid", "exit_status", "armed_ns")}
     return {**numbers, "argv": _program(fact.get("argv"))}
 
 

@@ -74,7 +74,8 @@ class Session:
         self._writer.fact("coverage", coverage)
         command = self._start.get("command")
         if command:
-            self._writer.fact("command", {"pid": command["pid"], "argv": command["argv"], "exit_status": None})
+            said = {"pid": command["pid"], "argv": command["argv"], "armed_ns": facts.monotonic_ns()}
+            self._writer.fact("command", {**said, "exit_status": None})
         self._link.send({"say": "armed", "at_ns": facts.monotonic_ns(), "coverage": coverage})
         stop = self._record()
         self._finish(stop)

@@ -84,7 +84,7 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts = [
         ("traced", words.command(document)),
         ("started", document["started"][:19].replace("T", " ") + " UTC"),
-        ("for", words.seconds(document["duration_ms"])),
+        ("for", words.lasted(document)),
         ("connections", format_count(summary["connections"])),
         ("requests", format_count(summary["requests"])),
         ("reuse", words.percent(summary["reuse"])),

@@ -38,7 +38,7 @@ def render(document: Mapping[str, Any], options: Options) -> str:  # noqa: ARG00
 def _head(document: Mapping[str, Any]) -> str:
     summary = document["summary"]
     facts = [
-        words.seconds(document["duration_ms"]),
+        words.lasted(document),
         words.plural(summary["connections"], "connection"),
         words.plural(summary["requests"], "request"),
         f"reuse {words.percent(summary['reuse'])}",

@@ -42,7 +42,7 @@ def render(document: Mapping[str, Any], options: Options) -> str:
 
 
 def _headline(paper: Paper, document: Mapping[str, Any]) -> None:
-    ran = f"{words.seconds(document['duration_ms'])}{_exit(document)}"
+    ran = f"{words.lasted(document)}{_exit(document)}"
     tail = " · ".join((ran, _counts(document), _lost(document)))
     what = words.command(document)
     room = paper.width - len("netdiag: , ") - cells(tail)

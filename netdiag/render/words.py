@@ -14,6 +14,7 @@ __all__ = [
     "address",
     "command",
     "endpoint",
+    "lasted",
     "name_of",
     "part",
     "percent",
@@ -101,6 +102,12 @@ def endpoint(remote: Mapping[str, Any]) -> str:
 def name_of(host: str | None, port: int | None) -> str:
     """Return a host of the summary; the usual HTTPS port is not worth a column."""
     return address(host, None if port == 443 else port)
+
+
+def lasted(document: Mapping[str, Any]) -> str:
+    """Return for how long what was traced ran: CMD itself, not what came before and after it."""
+    ran = (document["command"] or {}).get("duration_ms")
+    return seconds(document["duration_ms"] if ran is None else ran)
 
 
 def command(document: Mapping[str, Any]) -> str:

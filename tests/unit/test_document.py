@@ -120,7 +120,23 @@ def test_the_last_fact_of_a_kind_counts():
     ]
     document = build(documents.recording(facts=facts), documents.tables([]), [])
     assert document["coverage"]["cost"] == {"recorder_cpu_ms": 9.0, "kernel_ms": 6.0, "per_mille_of_target": 2.0}
-    assert document["command"] == {"argv": ["a"], "exit_status": 3}
+    assert document["command"] == {"argv": ["a"], "exit_status": 3, "duration_ms": None}
+
+
+@pytest.mark.parametrize(
+    ("armed_ms", "ended_ms", "lasted_ms"),
+    [(400, 1_900, 1_500), (400, 400, 0), (None, 1_900, None), (400, None, None), (400, 300, None), ("x", 1_900, None)],
+)
+def test_a_command_lasts_from_when_all_was_armed_to_its_own_end(armed_ms, ended_ms, lasted_ms):
+    clock = documents.recording().header["clock"]["monotonic_ns"]
+    armed = clock + armed_ms * 1_000_000 if isinstance(armed_ms, int) else armed_ms
+    facts = [
+        {"kind": "command", "argv": ["a"], "exit_status": None, "pid": 7, "armed_ns": armed},
+        {"kind": "command", "argv": ["a"], "exit_status": 0, "pid": 7},
+    ]
+    row = {"pid": 7, "ended_ns": float("nan") if ended_ms is None else ended_ms * 1e6}
+    tables = documents.tables([], processes=documents.rows("processes", [row, {"pid": 8, "ended_ns": 9e12}]))
+    assert build(documents.recording(facts=facts), tables, [])["command"]["duration_ms"] == lasted_ms
 
 
 def test_a_clock_that_was_set_is_told():

@@ -152,6 +152,7 @@ def test_a_trace_that_is_stopped(front):
     assert recording.header["target"] == {"pids": [7]}
     assert recording.header["command"] == {"argv": ["curl", "{…}"]}
     assert [fact["exit_status"] for fact in recording.facts_of("command")] == [None, 3]
+    assert recording.header["clock"]["monotonic_ns"] < recording.facts_of("command")[0]["armed_ns"] < recording.end_ns
     assert recording.facts_of("coverage")[0]["probes"] == COVERAGE["probes"]
     assert recording.facts_of("kernel") == [{"kind": "kernel", "hz": 250}]
     assert recording.truncated_at is None

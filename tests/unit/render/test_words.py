@@ -64,6 +64,16 @@ def test_what_was_traced():
     assert words.command(document) == "pid 1,2, port 80, host api.example"
 
 
+def test_what_was_traced_lasted_as_long_as_the_command_where_there_is_one():
+    document = {**documents.document(), "duration_ms": 3000.0}
+    for command, lasted in (
+        (None, "3.0 s"),
+        ({"argv": ["a"], "exit_status": 0, "duration_ms": None}, "3.0 s"),
+        ({"argv": ["a"], "exit_status": 0, "duration_ms": 1500.0}, "1.5 s"),
+    ):
+        assert words.lasted({**document, "command": command}) == lasted
+
+
 def test_sources_follow_the_requests():
     assert words.sources(documents.document())["server"] == "kernel"
 
