@@ -102,7 +102,7 @@ def test_a_session_that_no_server_can_take_back(authority, keys, tmp_path):
 # --- the hellos -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["requests-bare", "go-plain", "node-single", "java"])
+@pytest.mark.parametrize("name", ["requests-bare", "go-plain", *(["node-single", "java"] if FULL else [])])
 def test_a_server_that_wants_another_group(name, authority, keys, request, tmp_path):
     if name == "java":
         needed("java")
