@@ -28,6 +28,7 @@ def render(document: Mapping[str, Any], options: Options) -> str:
         summary=document["summary"],
         verdict=_verdict(document),
         facts=_facts(document),
+        early=words.breaks_off(document),
         parts=_parts(document),
         picture=lanes.draw(document, options.activity),
         rows=document["connections"][:_MAX_ROWS],

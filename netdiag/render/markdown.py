@@ -44,6 +44,9 @@ def _head(document: Mapping[str, Any]) -> str:
         f"reuse {words.percent(summary['reuse'])}",
     ]
     lines = [f"# netdiag: {_code(words.command(document))}", "", " · ".join(facts), ""]
+    early = words.breaks_off(document)
+    if early is not None:
+        lines += [f"**Early end:** {escape(early)}.", ""]
     worst = document["findings"][0]["severity"] if document["findings"] else None
     if worst is None:
         lines.append("No finding." if document["connections"] else "No TCP connection was seen.")

@@ -86,7 +86,8 @@ def _nothing_found(paper: Paper, document: Mapping[str, Any]) -> None:
     if not document["connections"]:
         paper.labelled("nothing", "No TCP connection was seen, so there is nothing to judge.", style="info")
         return
-    paper.labelled("OK", "Nothing to change was found.", style="good")
+    known = "" if words.breaks_off(document) is None else " in the part that was recorded"
+    paper.labelled("OK", f"Nothing to change was found{known}.", style="good")
 
 
 # --- findings -----------------------------------------------------------------------------------------------------
@@ -231,8 +232,9 @@ def _notes(paper: Paper, document: Mapping[str, Any], quiet: Sequence[Mapping[st
     for entry in document["ignored"]:
         until = f" until {entry['expires']}" if entry["expires"] else ""
         paper.labelled("ignored", f"{safe(entry['code'])}{until}: {safe(entry['reason'])}")
-    if document["truncated_at"] is not None:
-        paper.labelled("note", f"{safe(document['exit_reason'] or '')}; what came before is used", style="warning")
+    early = words.breaks_off(document)
+    if early is not None:
+        paper.labelled("note", early, style="warning")
 
 
 def _coverage(paper: Paper, document: Mapping[str, Any]) -> None:

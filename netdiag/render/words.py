@@ -12,6 +12,7 @@ from netdiag.units import UNKNOWN, format_count, format_ms
 __all__ = [
     "PARTS",
     "address",
+    "breaks_off",
     "command",
     "endpoint",
     "lasted",
@@ -108,6 +109,22 @@ def lasted(document: Mapping[str, Any]) -> str:
     """Return for how long what was traced ran: CMD itself, not what came before and after it."""
     ran = (document["command"] or {}).get("duration_ms")
     return seconds(document["duration_ms"] if ran is None else ran)
+
+
+def breaks_off(document: Mapping[str, Any]) -> str | None:
+    """Return why the recording ends before what was traced did; None where it ended as it was meant to."""
+    reason = document["exit_reason"]
+    if reason is None or not (reason in _EARLY_ENDS or reason.startswith(_NO_END)):
+        return None
+    return f"{safe(_EARLY_ENDS.get(reason, reason))}; what came before is used"
+
+
+_NO_END = ("the recording breaks off", "unknown: the recording has no end")
+"""How the document's reason begins where the recording itself says none."""
+_EARLY_ENDS = {
+    "front-gone": "netdiag was ended while what it traced ran on",
+    "recorder-died": "the recorder ended early",
+}
 
 
 def command(document: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from netdiag.render import words
+from netdiag.render import Options, render, words
 from netdiag.summary import PARTS
 from tests.fakes import documents
 
@@ -72,6 +72,29 @@ def test_what_was_traced_lasted_as_long_as_the_command_where_there_is_one():
         ({"argv": ["a"], "exit_status": 0, "duration_ms": 1500.0}, "1.5 s"),
     ):
         assert words.lasted({**document, "command": command}) == lasted
+
+
+@pytest.mark.parametrize(
+    ("reason", "early"),
+    [
+        ("front-gone", "netdiag was ended"),
+        ("recorder-died", "the recorder ended early"),
+        ("the recording breaks off at byte 9", "byte 9"),
+        ("unknown: the recording has no end, because", "no end"),
+        ("command-exited", None),
+        ("duration", None),
+        ("interrupted", None),
+        (None, None),
+    ],
+)
+def test_every_form_says_that_a_recording_ends_early(reason, early):
+    document = {**documents.document(), "exit_reason": reason, "findings": []}
+    said = words.breaks_off(document)
+    assert (said is None) if early is None else (early in str(said))
+    for form in ("table", "markdown", "html"):
+        text = render(form, document, Options())
+        assert ("what came before is used" in text) is (early is not None)
+    assert ("in the part that was recorded" in render("table", document, Options())) is (early is not None)
 
 
 def test_sources_follow_the_requests():
