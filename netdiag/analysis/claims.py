@@ -25,11 +25,14 @@ __all__ = [
     "prompt_local",
     "soon",
     "soon_remote",
+    "steady",
     "tolerance",
 ]
 
 PROMPT_MS = 400.0
 """A program that closes within this time of an answer was done with the connection: no idle timer is that short."""
+_TIMER_MS = 150.0
+_EVEN_MS, _EVEN = 10.0, 0.03
 _SERVER_SOON_MS = 50.0
 """A server that closes within this and one round trip did not wait for an idle timer."""
 _EXIT_NS = 150e6
@@ -99,6 +102,12 @@ def at_exit(link: Link, group: Group, span_ns: float) -> bool:
     """The end of the program or of the trace closed it, not a habit."""
     end = group.end_ns if known(group.end_ns) else span_ns
     return not at_once(link) and link.closed_by == "local" and link.closing_ns >= end - _EXIT_NS
+
+
+def steady(lost: Sequence[Link]) -> bool:
+    """They lay idle for one and the same time, long enough for a timer: no program is done so evenly."""
+    ages = [link.idle_before_close_ms for link in lost]
+    return min(ages) >= _TIMER_MS and max(ages) - min(ages) <= max(_EVEN_MS, _EVEN * max(ages))
 
 
 def tolerance(value: float) -> float:

@@ -4,10 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 from netdiag.analysis.case import Group
-from netdiag.analysis.claims import PROMPT_MS, Claim, at_once, cluster, complete, learned, prompt_local, tolerance
+from netdiag.analysis.claims import (
+    PROMPT_MS,
+    Claim,
+    at_once,
+    cluster,
+    complete,
+    learned,
+    prompt_local,
+    steady,
+    tolerance,
+)
 from netdiag.analysis.links import Link, known
 from netdiag.analysis.pricing import successors
 from netdiag.findings import Learned
@@ -16,6 +27,7 @@ __all__ = ["client_idle_expiry", "client_per_call", "client_per_thread"]
 
 _LAZY_BEFORE_NS = 5e6
 _LAZY_AFTER_NS = 50e6
+_DOUBT = 0.6
 _CONTEXT_MS = 8.0
 """A pause this long before each ClientHello is the building of a TLS context."""
 _HOPPING = frozenset({"go", "java"})
@@ -31,12 +43,21 @@ def client_idle_expiry(group: Group, rest: Sequence[Link]) -> Claim | None:
         return None
     shortest, longest = min(link.idle_before_close_ms for link in lost), max(reused, default=0.0)
     contradicted = longest > shortest + tolerance(shortest)
-    if contradicted or (shortest <= PROMPT_MS and not 0 < longest < shortest):
+    even = len(lost) >= 3 and _by_timer(group, lost)
+    if contradicted or (shortest <= PROMPT_MS and not 0 < longest < shortest and not even):
         return None
     lazy = [link for link in lost if _next_opened(link, group)]
-    if 2 * len(lazy) >= len(lost):
-        return _lazy(lost, longest, shortest)
-    return _timer(lost)
+    claim = _lazy(lost, longest, shortest) if 2 * len(lazy) >= len(lost) else _timer(lost)
+    if claim is not None and shortest <= PROMPT_MS and not longest:
+        work = "; a program that works so evenly with each answer before it closes would look the same"
+        return replace(claim, confidence=_DOUBT, note=claim.note + work)
+    return claim
+
+
+def _by_timer(group: Group, lost: Sequence[Link]) -> bool:
+    """The ends are as even as a timer's, and the library has one."""
+    libraries = set(group.process.libraries) if group.process else set()
+    return steady(lost) and libraries != {"requests"}
 
 
 def _idle_local(link: Link) -> bool:
@@ -81,7 +102,9 @@ def _single(group: Group, rest: Sequence[Link]) -> list[Link]:
     """Connections that the program ended after their only call, when that is what most of its connections are."""
     lost = [link for link in rest if prompt_local(link) and link.app == 1]
     used = [link for link in group.links if link.used]
-    enough = len(lost) >= 3 and len(lost) >= 0.5 * len(used) and len(lost) > group.calls / 10
+    enough = (
+        len(lost) >= 3 and not _by_timer(group, lost) and len(lost) >= 0.5 * len(used) and len(lost) > group.calls / 10
+    )
     return lost if enough and len(successors(lost, group.links)) >= 2 else []
 
 

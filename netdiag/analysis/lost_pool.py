@@ -70,9 +70,11 @@ def _kept(link: Link, reused: Sequence[Link]) -> list[Link]:
 
 
 def _busy_at(other: Link, link: Link) -> bool:
-    """`other` carried a call, or was being made for one, when `link` was opened."""
+    """`other` carried a call, or was being made for one, when `link` was opened; a younger one during its last call."""
     setup = link.setup_ms * 1e6 if known(link.setup_ms) else 0.0
     low, high = link.opened_ns - _SLACK_NS, link.opened_ns + setup + _SLACK_NS
+    if other.opened_ns > high:
+        low, high = link.calls[-1].began_ns, link.calls[-1].last_byte_ns
     first = min(other.opened_ns, other.calls[0].began_ns)
     if first <= high and other.calls[0].last_byte_ns >= low:
         return True

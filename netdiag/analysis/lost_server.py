@@ -169,6 +169,8 @@ def _one_client(group: Group, lost: Sequence[Link]) -> bool:
     """The connections share a TLS context, in a library that builds one for each client: they are of one client."""
     libraries = {*group.process.libraries, *group.process.installed} if group.process else set()
     others = set(group.process.libraries) & _CONTEXT_ELSE if group.process else set()
+    if 2 * len(lost) < len([link for link in group.links if link.used]) or parallel_calls(group.links) > 1:
+        return False  # a pool that gives up what it has too many of
     later = [link for link in lost[1:] if known(link.contexts)]
     shared = [link for link in later if link.contexts == 0]
     return bool(libraries & _CONTEXT_EACH) and not others and len(shared) >= max(2, 0.8 * (len(lost) - 1))

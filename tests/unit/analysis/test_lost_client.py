@@ -155,3 +155,29 @@ def test_unlike_ages_without_a_successor_at_once_are_no_timer(stage):
     for idle in (500, 1500, 3000, 6000):
         at = stage.end_of(stage.connection(at, closed_by="local", idle=idle)) + 900
     assert stage.codes() == []
+
+
+def test_a_timer_that_is_shorter_than_a_hasty_program_is_one_with_doubt(stage, dice):
+    timer = dice.uniform(160, 390)
+    stage.process(1, libraries=["aiohttp"])
+    at = 0.0
+    for _ in range(5):
+        row = stage.connection(at, closed_by="local", idle=timer + dice.uniform(0, 5), tls=False)
+        at = stage.end_of(row) + 300
+    finding = stage.only("reuse.client-idle-expiry")
+    assert (finding.cause, finding.confidence) == ("timer", 0.6)
+    assert finding.learned is not None
+    assert finding.learned.value == pytest.approx(timer / 1e3, abs=0.01)
+
+
+def test_a_library_without_a_timer_has_none(stage):
+    stage.process(1, libraries=["requests"])
+    play(stage, 5, closed_by="local", idle=300, gap=300)
+    stage.only("reuse.client-per-call")
+
+
+def test_a_program_that_works_unevenly_before_it_closes_is_no_timer(stage):
+    at = 0.0
+    for idle in (160, 310, 220, 390, 180):
+        at = stage.end_of(stage.connection(at, closed_by="local", idle=idle)) + 300
+    stage.only("reuse.client-per-call")

@@ -120,3 +120,26 @@ def test_seven_connections_are_no_burst(stage):
     for at in range(7):
         stage.connection(at, [0, 300])
     assert stage.codes() == []
+
+
+def test_a_pool_that_keeps_the_youngest_is_too_small_as_well(stage):
+    """Each burst uses what was kept of the one before and opens the rest; then the older ones are given up."""
+    for turn in range(5):
+        for place in range(7):
+            old = turn > 0 and place < 3
+            if not old:
+                kept = place >= 4 and turn < 4
+                calls = [0.0, 170.0] if kept else [0.0]
+                closed = None if turn == 4 else "local"
+                stage.connection(turn * 200 + place * 0.1, calls, closed_by=closed, tls=False, wait=30, idle=0.5)
+    finding = stage.only("reuse.pool-too-small")
+    assert finding.learned is not None
+    assert finding.learned.value == 3
+
+
+def test_what_a_pool_gives_up_is_no_close_of_the_server(stage):
+    stage.process(1, libraries=["httpx"])
+    rounds(stage, 5, 5, 1)
+    for row in range(len(stage.connections)):
+        stage.tls_calls.append({"connection": row, "pid": 1.0, "ok": True})
+    assert stage.codes() == ["reuse.pool-too-small"]
