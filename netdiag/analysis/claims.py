@@ -105,9 +105,13 @@ def at_exit(link: Link, group: Group, span_ns: float) -> bool:
 
 
 def steady(lost: Sequence[Link]) -> bool:
-    """They lay idle for one and the same time, long enough for a timer: no program is done so evenly."""
-    ages = [link.idle_before_close_ms for link in lost]
-    return min(ages) >= _TIMER_MS and max(ages) - min(ages) <= max(_EVEN_MS, _EVEN * max(ages))
+    """They lay idle for one and the same time, long enough for a timer: no program is done so evenly.
+
+    One in five may be later: a timer waits for a processor, but is never early.
+    """
+    ages = sorted(link.idle_before_close_ms for link in lost)
+    ages = ages[: max(1, len(ages) - len(ages) // 5)]
+    return ages[0] >= _TIMER_MS and ages[-1] - ages[0] <= max(_EVEN_MS, _EVEN * ages[-1])
 
 
 def tolerance(value: float) -> float:

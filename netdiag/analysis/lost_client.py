@@ -37,13 +37,13 @@ _HOPPING = frozenset({"go", "java"})
 def client_idle_expiry(group: Group, rest: Sequence[Link]) -> Claim | None:
     """The program ends connections that lay idle: at the next call, or by a timer."""
     lost = [link for link in rest if _idle_local(link)]
-    lost = [link for link in lost if link.idle_before_close_ms > PROMPT_MS] or lost
+    even = len(lost) >= 3 and _by_timer(group, lost)
+    lost = lost if even else [link for link in lost if link.idle_before_close_ms > PROMPT_MS] or lost
     reused = [gap for link in group.links for gap in link.gaps_ms]
     if len(lost) < 2 or len(successors(lost, group.links)) < 2:
         return None
     shortest, longest = min(link.idle_before_close_ms for link in lost), max(reused, default=0.0)
     contradicted = longest > shortest + tolerance(shortest)
-    even = len(lost) >= 3 and _by_timer(group, lost)
     if contradicted or (shortest <= PROMPT_MS and not 0 < longest < shortest and not even):
         return None
     lazy = [link for link in lost if _next_opened(link, group)]

@@ -181,3 +181,11 @@ def test_a_program_that_works_unevenly_before_it_closes_is_no_timer(stage):
     for idle in (160, 310, 220, 390, 180):
         at = stage.end_of(stage.connection(at, closed_by="local", idle=idle)) + 300
     stage.only("reuse.client-per-call")
+
+
+def test_a_timer_that_fires_late_at_times_is_one(stage):
+    stage.process(1, libraries=["aiohttp"])
+    at = 0.0
+    for idle in (391, 390, 405, 392, 391):
+        at = stage.end_of(stage.connection(at, closed_by="local", idle=idle, tls=False)) + 300
+    assert stage.only("reuse.client-idle-expiry").count == 5
