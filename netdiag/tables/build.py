@@ -25,6 +25,7 @@ from netdiag.tables.processes import processes
 from netdiag.tables.records import Wire, records, wire
 from netdiag.tables.requests import from_exchanges, plain_exchanges
 from netdiag.tables.schema import empty
+from netdiag.tables.streams import streams
 from netdiag.tables.tickets import tickets
 from netdiag.tables.turns import turns
 
@@ -79,6 +80,7 @@ def _join(tables: dict[str, pd.DataFrame], seen: Wire, said: dict[int, Said], *,
     secret, inferred = _encrypted(tables, ends, calls, flights, seen, said)
     asked = pd.concat([plain_exchanges(found, plain), inferred]).sort_values(["connection", "began_ns"], kind="stable")
     requests = from_exchanges(ends, asked.reset_index(drop=True), tables["handshakes"])
+    requests["stream"] = streams(requests, flights)
     ends["requests"] = np.where(plain | secret | _silent(ends, found), _count(requests, len(ends)), np.nan)
     _name(ends, tables["handshakes"], seen)
     tables |= {"connections": ends, "bursts": calls, "turns": found, "requests": requests}
