@@ -166,8 +166,11 @@ def server_close(group: Group, rest: Sequence[Link]) -> Claim | None:
 
 
 def _one_client(group: Group, lost: Sequence[Link]) -> bool:
-    """The connections share a TLS context, in a library that builds one for each client: they are of one client."""
-    libraries = {*group.process.libraries, *group.process.installed} if group.process else set()
+    """The connections share a TLS context, in a library that builds one for each client: they are of one client.
+
+    The library must be loaded for certain: a program that merely could use it may share a context by its own hand.
+    """
+    libraries = set(group.process.libraries) if group.process else set()
     others = set(group.process.libraries) & _CONTEXT_ELSE if group.process else set()
     if 2 * len(lost) < len([link for link in group.links if link.used]) or parallel_calls(group.links) > 1:
         return False  # a pool that gives up what it has too many of

@@ -60,6 +60,7 @@ def encrypted(connections: pd.DataFrame, bursts: pd.DataFrame, turns: pd.DataFra
     result = np.full(rows, None, object)
     result[signs] = True
     result[plain | np.isin(seen.speaks, _PLAIN)] = False
+    result[(connections["outcome"] != "established").to_numpy()] = None  # not a byte was said
     return result
 
 

@@ -78,13 +78,14 @@ def built_for(made: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
     """
     if not len(made):
         return made
+    keys = ["pid", "tid", "started_ns"]
     left = made[["pid", "tid", "at_ns"]].rename(columns={"at_ns": "started_ns"})
-    right = calls[["pid", "tid", "started_ns", "connection"]].dropna(subset=["pid", "tid"])
-    known = left.dropna(subset=["pid", "tid"])
+    right = calls[[*keys, "connection"]].dropna(subset=keys)
+    known = left.dropna(subset=keys)
     next_one = pd.merge_asof(known, right, on="started_ns", by=["pid", "tid"], direction="forward")
     result = made.copy()
     column = np.full(len(made), np.nan)
-    column[left["pid"].notna().to_numpy() & left["tid"].notna().to_numpy()] = next_one["connection"].to_numpy()
+    column[left.notna().all(axis=1).to_numpy()] = next_one["connection"].to_numpy()
     result["connection"] = column
     return result
 

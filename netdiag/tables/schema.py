@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from netdiag.errors import InputUnreadable
+
 __all__ = ["COLUMNS", "empty", "frame", "objects"]
 
 _FLOAT, _INT, _BOOL, _OBJECT = "float64", "int64", "bool", "object"
@@ -111,7 +113,10 @@ def _column(kind: str, length: int, values: Any) -> Any:
     if kind == _OBJECT:
         return pd.Series(objects([None] * length if values is None else values), dtype=object)
     if values is not None:
-        return np.asarray(values, kind)
+        try:
+            return np.asarray(values, kind)
+        except OverflowError as error:
+            raise InputUnreadable("a number in the recording is larger than any that netdiag writes") from error
     return np.full(length, np.nan if kind == _FLOAT else 0, kind)
 
 

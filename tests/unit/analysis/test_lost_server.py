@@ -214,3 +214,12 @@ def test_libraries_whose_clients_share_a_context_prove_nothing_by_it(stage, libr
     sides(stage, *["local"] * 5)
     built(stage, 1, 0, 0, 0, 0)
     stage.only("reuse.client-per-call")
+
+
+def test_a_library_that_could_be_in_use_proves_nothing_by_a_shared_context(stage):
+    """Its own hand may share one, where the library is only installed."""
+    stage.process(1, libraries=[])
+    stage.processes[-1]["libraries"] = [{"name": "httpx", "version": "0.28.1", "evidence": "installed beside python"}]
+    sides(stage, *["local"] * 5)
+    built(stage, 1, 0, 0, 0, 0)
+    stage.only("reuse.client-per-call")

@@ -95,3 +95,8 @@ def test_the_wire_needs_no_signs(classes, calls, known):
     for at, value in enumerate(classes):
         builder.wire(1, "send", at, 0, first=value)
     assert build(builder.recording()).connections["encrypted"].tolist() == [known]
+
+
+def test_a_connect_that_failed_said_nothing_to_judge():
+    builder = RecordingBuilder().record("tcp", cookie=7, kind=2, state=2, role=1, error=111, dport=443)
+    assert build(builder.recording()).connections["encrypted"].tolist() == [None]

@@ -226,3 +226,9 @@ def test_processes_without_a_library_that_was_found():
         "how": "symbols",
     }
     assert [(entry["pid"], entry["how"], entry["library"]) for entry in told[1:]] == [(8, "wire-only", None)]
+
+
+def test_contexts_and_calls_without_a_time_or_thread_are_nobodys():
+    made = frame("contexts", 2, {"pid": [1, 1], "tid": [1, np.nan], "at_ns": [5.0, 6.0], "kind": ["context"] * 2})
+    calls = frame("tls_calls", 2, {"pid": [1, 1], "tid": [1, 1], "started_ns": [7.0, np.nan], "connection": [3, 4]})
+    assert built_for(made, calls)["connection"].tolist() == [3, pytest.approx(math.nan, nan_ok=True)]

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from netdiag.errors import InputUnreadable
 from netdiag.tables.schema import COLUMNS, empty, frame, objects
 
 
@@ -51,3 +52,8 @@ def test_the_architecture_names_exactly_these_columns(root: Path):
         assert listed is not None, table
         plain = re.sub(r"\([^)]*\)", "", listed[1])
         assert [name.strip() for name in plain.split(",")] == list(COLUMNS[table]), table
+
+
+def test_a_number_that_no_column_holds_is_refused_in_words():
+    with pytest.raises(InputUnreadable, match="larger than any"):
+        frame("connections", 1, {"cookie": [1 << 80]})
