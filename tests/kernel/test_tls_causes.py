@@ -75,7 +75,6 @@ def test_a_reload_ends_the_sessions(authority, keys, tmp_path):
     assert (refused["cause"], refused["count"]) == ("after-reload", 1)
 
 
-@pytest.mark.skipif(not FULL, reason="takes 12 s: NETDIAG_FULL=1 runs it")
 def test_tickets_that_expire(authority, keys, tmp_path):
     """In TLS 1.2, whose clients offer them all the same; those of TLS 1.3 know the lifetime and do not."""
     with nginx(tmp_path / "nginx", {"a": VERSIONS["TLSv1_2"] + " ssl_session_timeout 2;"}, keys) as server:

@@ -49,7 +49,7 @@ ALL = (*PYTHON, *NODE, *GO, "curl", "java")
 FULL = os.environ.get("NETDIAG_FULL") == "1"
 USUAL = (
     "requests", "httpx-async", "httpx-h2", "aiohttp", "openai-stream", "rustls", "node-agent", "node-fetch", "go-cache",
-    "curl", "java",
+    "curl",
 )  # fmt: skip
 HTTP2 = ("httpx-h2", "go-http2", "curl")
 """Clients that agree on HTTP/2 where it is to be had."""
@@ -197,7 +197,7 @@ def assert_waits(seen, logged, worked):
 
 
 @pytest.mark.parametrize(
-    "name", [each for each in ALL if "openai" not in each] if FULL else ["requests", "rustls", "node-agent", "java"]
+    "name", [each for each in ALL if "openai" not in each] if FULL else ["requests", "rustls", "node-agent"]
 )
 def test_what_s_server_says_of_each_handshake(name, authority, keys, request, tmp_path):
     with s_server(*keys["*"], "-www") as new, s_server(*keys["12"], "-www", "-tls1_2") as old:
