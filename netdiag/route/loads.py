@@ -41,6 +41,8 @@ def read(source: str) -> dict[str, float]:
         else:
             data = Path(source).read_bytes()
     except (OSError, urllib.error.URLError, ValueError) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()  # it is the answer, with its connection
         raise InputUnreadable(f"--load {_shown(source)}: {error}") from error
     if len(data) > _MOST_BYTES:
         raise InputUnreadable(f"--load {_shown(source)}: over {_MOST_BYTES} bytes")

@@ -25,7 +25,7 @@ from tests.kernel.harness import serve, until
 pytestmark = pytest.mark.kernel
 
 CLIENT = """
-import json, socket, ssl, sys, time
+import json, os, socket, ssl, sys, time
 count, timeout, pause = int(sys.argv[3]), float(sys.argv[4]) or None, float(sys.argv[5])
 context = ssl.create_default_context(cafile=sys.argv[2])
 for _ in range(count):
@@ -33,7 +33,8 @@ for _ in range(count):
     sock = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=timeout)
     port, began = sock.getsockname()[1], time.monotonic_ns()
     secure = context.wrap_socket(sock, server_hostname="localhost")
-    print(json.dumps([port, began, time.monotonic_ns()]), flush=True)
+    # one write: several processes share the pipe
+    os.write(1, (json.dumps([port, began, time.monotonic_ns()]) + "\\n").encode())
     secure.close()
 """
 MEMORY = """

@@ -147,7 +147,11 @@ def test_a_refusal_on_the_way_is_not_the_target(worlds, protocol, uid, version):
 @BOTH
 @pytest.mark.parametrize(("protocol", "uid"), [key for key in METHODS if key != ("tcp", NOBODY)], ids=str)
 def test_all_branches_are_found_by_flows(worlds, protocol, uid, version):
-    result = trace(worlds("balanced-flow"), protocol, uid, version, flows=0)
+    world = worlds("balanced-flow")
+    for _ in range(4):  # the stopping rule lets one branch in twenty be missed, by its own promise
+        result = trace(world, protocol, uid, version, flows=0)
+        if [len(met(result, ttl)) for ttl in range(1, 6)] == [1, 2, 1, 3, 1]:
+            break
     assert [len(met(result, ttl)) for ttl in range(1, 6)] == [1, 2, 1, 3, 1]
     by_flow: dict[tuple[int, int], set[str]] = {}
     for one in result.probes:
@@ -158,8 +162,13 @@ def test_all_branches_are_found_by_flows(worlds, protocol, uid, version):
 
 @pytest.mark.parametrize(("protocol", "uid"), [("tcp", 0), ("udp", NOBODY)])
 def test_per_packet_balancing_shows_within_one_flow(worlds, protocol, uid):
-    result = trace(worlds("balanced-packet"), protocol, uid, flows=0)
-    same = {one.reply.ip for one in result.probes if one.ttl == 2 and one.flow == 0 and one.reply is not None}
+    world = worlds("balanced-packet")
+    same: set[str] = set()
+    for _ in range(4):  # six packets go the same way by chance, once in thirty-two times
+        result = trace(world, protocol, uid, flows=0)
+        same = {one.reply.ip for one in result.probes if one.ttl == 2 and one.flow == 0 and one.reply is not None}
+        if len(same) == 2:
+            break
     assert len(same) == 2
 
 
