@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -247,3 +248,12 @@ def until(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.005)
+
+
+def programs_of(pid: int) -> set[int]:
+    """Return the ids of the kernel programs that a process holds, by link or by descriptor."""
+    found: set[int] = set()
+    for path in Path(f"/proc/{pid}/fdinfo").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since the folder was read
+            found |= set(map(int, re.findall(r"^prog_id:\s*(\d+)", path.read_text(), re.MULTILINE)))
+    return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import socket
 import struct
@@ -19,7 +18,7 @@ import pytest
 from netdiag.errors import InputUnreadable
 from netdiag.recording.reader import read
 from netdiag.tables import build
-from tests.kernel.harness import ROOT, cookie, drain, ended_well, half, in_child, run, serve, until
+from tests.kernel.harness import ROOT, cookie, drain, ended_well, half, in_child, programs_of, run, serve, until
 
 pytestmark = pytest.mark.kernel
 
@@ -299,14 +298,6 @@ def test_what_finds_no_room_is_counted_and_said(trace, keep):
 
 
 # --- a tracer that dies -------------------------------------------------------------------------------------------
-
-
-def programs_of(pid):
-    """Return the ids of the kernel programs that a process holds."""
-    found = set()
-    for path in Path(f"/proc/{pid}/fdinfo").iterdir():
-        found |= set(map(int, re.findall(r"^prog_id:\s*(\d+)", path.read_text(), re.MULTILINE)))
-    return found
 
 
 def loaded():

@@ -25,6 +25,7 @@ import pytest
 
 from netdiag.processes.masking import MASK
 from netdiag.recording.reader import Recording, read
+from tests.kernel.harness import programs_of
 
 pytestmark = pytest.mark.kernel
 
@@ -418,12 +419,6 @@ def child_of(parent: int, word: str) -> int:
     raise AssertionError(f"{parent} has no child with {word}")
 
 
-def programs_held_by(pid: int) -> set[int]:
-    """Return the ids of the kernel programs that `pid` holds, by link or by descriptor."""
-    texts = [path.read_text() for path in Path(f"/proc/{pid}/fdinfo").iterdir()]
-    return {int(line.split()[1]) for text in texts for line in text.splitlines() if line.startswith("prog_id:")}
-
-
 def recorded(place: Place) -> Recording:
     (recording,) = (place.home / ".local/state/netdiag").iterdir()
     assert recording.stat().st_uid == place.uid
@@ -457,7 +452,7 @@ def test_a_killed_front_leaves_nothing_attached_and_the_command_running(place):
         assert process.stdout is not None
         assert process.stdout.readline() == b"done\n"
         time.sleep(1.2)  # the recording is readable up to the last second
-        held = programs_held_by(child_of(process.pid, "launch.py"))
+        held = programs_of(child_of(process.pid, "launch.py"))
         assert held
         assert held <= programs()
         process.kill()
