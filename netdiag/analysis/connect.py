@@ -64,16 +64,23 @@ def _waits(links: Sequence[Link], span_ns: float) -> list[float]:
     return [(end - link.opened_ns) / 1e6 for end, link in zip(ends, links, strict=True) if known(link.opened_ns)]
 
 
+def _end(link: Link) -> tuple[object, ...]:
+    return link.pid, link.family, link.remote_ip, link.remote_port
+
+
 def _ipv6(case: Case, group: Group, fallen: Sequence[Link], made: _Made) -> Seen | None:
     later = [other for link in fallen if (other := _fallback(link, made)) is not None]
     waits = [(other.opened_ns - link.opened_ns) / 1e6 for link, other in zip(fallen, later, strict=True)]
     if not fallen:
         return None
+    lost = {_end(link) for link in fallen}
+    if any(link.outcome == "established" and _end(link) in lost for link in case.clients):
+        return None  # that address leads somewhere: something else ended these attempts
     return Seen(
         code="tcp.ipv6-fallback",
         links=tuple(fallen),
         count=len(fallen),
-        of=len({other.row for other in later}),
+        of=max(len(fallen), len({other.row for other in later})),
         confidence=0.85,
         cost_ms=sum(waits),
         note=f"IPv4 was tried {milliseconds(median(waits))} later and answered",

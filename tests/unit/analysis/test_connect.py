@@ -74,6 +74,14 @@ def test_ipv6_that_leads_nowhere(stage):
     assert finding.cost_ms == pytest.approx(750.0)
 
 
+def test_an_ipv6_address_that_answers_other_calls_leads_somewhere(stage):
+    for call in range(3):
+        stage.failed(call * 1000, "cancelled", family="ipv6", ended_ns=(call * 1000 + 300) * 1e6)
+        stage.connection(call * 1000 + 250, [0, 10, 10])
+    stage.connection(5000, [0, 10, 10], family="ipv6")
+    assert "tcp.ipv6-fallback" not in stage.codes()
+
+
 def test_an_ipv6_loser_after_a_moment_is_healthy(stage):
     stage.failed(0, "cancelled", family="ipv6")
     stage.connection(20)
