@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which functions of which TLS libraries are probed: reads `probes/tls/*.toml`, which explain their members."""
+"""Which functions of which libraries are probed: reads `probes/tls/*.toml`, which explain their members, and more."""
 
 from __future__ import annotations
 
@@ -14,15 +14,21 @@ from typing import Any
 from netdiag.assets import data_dir
 from netdiag.errors import InputUnreadable
 
-__all__ = ["FREE", "HANDSHAKE", "Function", "Table", "load", "tables"]
+__all__ = ["FREE", "HANDSHAKE", "NAMES", "TLS", "Function", "Table", "load", "tables"]
 
 _SCHEMA = 1
-_LIBRARIES = {"openssl": 1, "boringssl": 2, "gnutls": 3}
-"""Of `enum nd_tls_library`."""
-_KINDS = {"handshake": 1, "context": 2, "trust": 3, "free": 4}
-"""Of `enum nd_tls_call_kind`."""
-_WORKS = {"one": 1, "zero": 2, "pointer": 3, "count": 4}
-"""Of `enum success` in bpf/ssl.bpf.c."""
+_FOLDERS = ("tls", "names")
+_MEMBERS = (
+    "schema", "probe", "library", "version", "files", "programs", "inside", "usual", "static", "functions",
+)  # fmt: skip
+TLS, NAMES = "ssl", "dns"
+"""The probes whose programs stand on functions."""
+_LIBRARIES = {"openssl": 1, "boringssl": 2, "gnutls": 3, "libc": 1}
+"""Of `enum nd_tls_library`; there is one kind of C library."""
+_KINDS = {"handshake": 1, "context": 2, "trust": 3, "free": 4, "name": 1, "sockaddr": 2, "address": 3}
+"""Of `enum nd_tls_call_kind`, and of `enum nd_lookup_kind` for names."""
+_WORKS = {"one": 1, "zero": 2, "pointer": 3, "count": 4, "addrinfo": 5, "hostent": 6, "hostent_5": 7, "hostent_6": 8}
+"""Of `enum success` in bpf/ssl.bpf.c and `enum result` in bpf/dns.bpf.c."""
 HANDSHAKE, FREE = "handshake", "free"
 
 
@@ -52,6 +58,10 @@ class Table:
     usual: tuple[str, ...]
     """Names of the files under which programs usually load it."""
     functions: tuple[Function, ...]
+    probe: str = TLS
+    """Whose programs go on the functions."""
+    static: bool = False
+    """Programs that load no library at all may have it inside, found by their table of symbols."""
 
     def is_file(self, path: str) -> bool:
         """Tell whether a mapped path is this library."""
@@ -64,15 +74,19 @@ class Table:
 
 def tables(folder: Path | None = None) -> tuple[Table, ...]:
     """Return the shipped tables by name; InputUnreadable names file and key that is wrong."""
-    return tuple(load(path) for path in sorted((folder or data_dir("probes") / "tls").glob("*.toml")))
+    folders = [folder] if folder else [data_dir("probes") / name for name in _FOLDERS]
+    return tuple(load(path) for each in folders for path in sorted(each.glob("*.toml")))
 
 
 def load(path: Path) -> Table:
     """Return the table of a file; InputUnreadable names file and key that is wrong."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-        _only(data, "schema", "library", "version", "files", "programs", "inside", "usual", "functions")
+        _only(
+            data, "schema", "probe", "library", "version", "files", "programs", "inside", "usual", "static", "functions"
+        )
         _one_of("schema", data["schema"], (_SCHEMA,))
+        _one_of("probe", data.get("probe", TLS), (TLS, NAMES))
         if data.get("version") is not None:
             re.compile(data["version"])
         return Table(
@@ -83,6 +97,8 @@ def load(path: Path) -> Table:
             inside=data.get("inside"),
             usual=tuple(data.get("usual", ())),
             functions=tuple(_function(data["library"], name, told) for name, told in data["functions"].items()),
+            probe=data.get("probe", TLS),
+            static=data.get("static", False),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, re.error) as error:
         raise InputUnreadable(f"{path}: {error!r}") from error

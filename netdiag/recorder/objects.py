@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that hold a TLS library, each looked at once: which functions they have and where probes go.
+"""Files that hold a TLS library or the C library, each looked at once: which functions they have and where probes go.
 
 A file is known by what the kernel knows it by, device and inode, never by its path: containers of one image share it.
 """
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from netdiag.ebpf.uprobe import Site
-from netdiag.recorder.functions import FREE, HANDSHAKE, Table, tables
-from netdiag.symbols import BadObjectError, Elf
+from netdiag.recorder.functions import FREE, HANDSHAKE, NAMES, TLS, Table, tables
+from netdiag.symbols import BadObjectError, Elf, Place
 
 __all__ = ["Objects", "Probed"]
 
@@ -79,8 +79,13 @@ class Objects:
     _tables: tuple[Table, ...] = field(default_factory=tables)
     _known: dict[tuple[int, int, int, int], Probed | None] = field(default_factory=dict)
     _loaders: dict[tuple[int, int, int, int], bool] = field(default_factory=dict)
+    probes: frozenset[str] = frozenset({TLS})
+    """Whose functions are looked for."""
     denied: set[str] = field(default_factory=set)
     """Libraries that may not be opened."""
+
+    def __post_init__(self) -> None:
+        self._tables = tuple(table for table in self._tables if table.probe in self.probes)
 
     def library(self, places: tuple[str, ...], path: str) -> Probed | None:
         """Look at a mapped file, to which one of `places` leads from here; None when there is nothing to probe."""
@@ -108,7 +113,7 @@ class Objects:
                         break
 
     def loads_others(self, pid: int) -> bool:
-        """Tell whether the program that a process runs may load a TLS library: by its needs, or while it runs."""
+        """Tell whether the program that a process runs may load a TLS library, or look names up itself."""
         try:
             fd = os.open(f"/proc/{pid}/exe", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -118,12 +123,15 @@ class Objects:
             if key not in self._loaders:
                 elf = Elf(fd)
                 plain = all(name.startswith(_PLAIN) for name in elf.needed())
-                self._loaders[key] = not plain or elf.mentions("dlopen")
+                self._loaders[key] = not plain or any(map(elf.mentions, ("dlopen", *self._asked())))
             return self._loaders[key]
         except (BadObjectError, OSError):
             return False
         finally:
             os.close(fd)
+
+    def _asked(self) -> tuple[str, ...]:
+        return tuple(function.name for table in self._tables if table.probe == NAMES for function in table.functions)
 
     def _look(self, places: tuple[str, ...], path: str, wanted: list[Table]) -> Probed | None:
         try:
@@ -186,6 +194,8 @@ def _read(fd: int, path: str, wanted: list[Table]) -> Probed | None:
 def _functions(elf: Elf, table: Table, name: str, *, by_name: bool) -> dict[str, int]:
     """Return the functions of a library that the file has; a program must show that the library is in it."""
     names = [function.name for function in table.functions]
+    if not by_name and table.static:
+        return {} if elf.needed() else elf.local(names)
     if not by_name and table.inside and not elf.exported([table.inside]):
         return elf.local(names) if name in table.programs else {}
     return elf.exported(names)
@@ -194,7 +204,10 @@ def _functions(elf: Elf, table: Table, name: str, *, by_name: bool) -> dict[str,
 def _probed(fd: int, path: str, table: Table, elf: Elf, found: dict[str, int]) -> Probed | None:
     chosen = table.chosen(found)
     keyed = (HANDSHAKE, FREE)
-    placed = [(f, elf.place(found[f.name], argument=f.kind in keyed)) for f in chosen]
+    if table.probe == NAMES:  # all arguments are needed: only the very entry has them
+        placed = [(f, Place(elf.offset_of(found[f.name]), cheap=False)) for f in chosen]
+    else:
+        placed = [(f, elf.place(found[f.name], argument=f.kind in keyed)) for f in chosen]
     return Probed(
         fd=fd,
         path=path,

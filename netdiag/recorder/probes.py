@@ -11,6 +11,7 @@ from netdiag.ebpf.handover import Job, Loaded, load
 from netdiag.ebpf.ring import Ring
 from netdiag.ebpf.syscall import Variables, in_netns, program_cost, walk
 from netdiag.recorder.facts import monotonic_ns
+from netdiag.recorder.functions import NAMES, TLS
 from netdiag.recorder.namespaces import Namespaces
 from netdiag.recorder.uprobes import FunctionProbes
 from netdiag.recording.format import StreamLayout
@@ -19,6 +20,8 @@ __all__ = ["ProbeSet"]
 
 _SEED, _TICK, _FINAL = 1, 2, 3
 _KNOWN_HZ = (100, 250, 300, 1000)
+_ON_FUNCTIONS = {TLS: ("tls_enter", "tls_leave"), NAMES: ("name_enter", "name_leave")}
+"""Probe → its programs for the entries and the returns of functions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,7 @@ class ProbeSet:
         self._first_look: tuple[int, int] | None = None
         self._namespaces = Namespaces()
         self._functions: FunctionProbes | None = None
+        self._on_functions: dict[str, tuple[int, int]] = {}
 
     def load(self) -> None:
         """Load and attach all objects; the one of a probe that can't load leaves the others be, unless it is the last.
@@ -54,12 +58,16 @@ class ProbeSet:
         for item in self._loaded:
             if "" not in item.failed:
                 self._take_over(item)
+        if self._on_functions:
+            self._functions = FunctionProbes(self._on_functions)
 
     def _take_over(self, item: Loaded) -> None:
         self._variables[item.name] = Variables(item.places, item.sizes)
         self._walks.update(item.iterators)
-        if item.name == "ssl":
-            self._functions = FunctionProbes(item.programs)
+        if item.name in _ON_FUNCTIONS:
+            enter, leave = (item.programs.get(name) for name in _ON_FUNCTIONS[item.name])
+            if enter is not None and leave is not None:
+                self._on_functions[item.name] = (enter, leave)
         for about in item.about["streams"]:
             layout = StreamLayout.from_json(about["layout"])
             fd, size = item.maps[about["map"]]

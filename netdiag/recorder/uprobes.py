@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps probes on the TLS libraries of the traced processes, and on nobody else's, from their first call on.
+"""Keeps probes on the libraries of the traced processes, and on nobody else's, from their first call on.
 
 A thread of its own does it, because the kernel takes some 10 ms to put probes on and 50 ms to take them away, while the
 rings have to be read. Libraries under their usual names are probed before a process loads them: the kernel then writes
@@ -22,6 +22,7 @@ from typing import Any
 
 from netdiag.ebpf import uprobe
 from netdiag.errors import NetdiagError
+from netdiag.recorder.functions import NAMES
 from netdiag.recorder.objects import Objects, Probed
 from netdiag.recording.format import StreamLayout
 
@@ -57,11 +58,11 @@ class _Process:
 class FunctionProbes:
     """The probes on functions of one trace. One thread starts, feeds and stops it, another does the work."""
 
-    def __init__(self, programs: Mapping[str, int]) -> None:
-        """`programs`: name → descriptor of the two kernel programs."""
-        self._enter, self._leave = programs["tls_enter"], programs["tls_leave"]
-        self._multi = uprobe.has_multi(self._enter)
-        self._objects = Objects()
+    def __init__(self, programs: Mapping[str, tuple[int, int]]) -> None:
+        """`programs`: name of a probe → descriptors of its programs for entries and for returns."""
+        self._programs = dict(programs)
+        self._multi = uprobe.has_multi(next(iter(self._programs.values()))[0])
+        self._objects = Objects(probes=frozenset(self._programs))
         self._processes: dict[int, _Process] = {}
         self._orders: deque[tuple[int, int, int]] = deque()
         self._wake = threading.Event()
@@ -203,9 +204,10 @@ class FunctionProbes:
         except PermissionError:
             self._reasons["the memory map of a process may not be read: its TLS libraries are not known"] = None
             return
+        loads = self._objects.loads_others(pid)
         for places, path in mapped:
             probed = self._objects.library(places, path)
-            if probed is not None:
+            if probed is not None and (loads or probed.table.probe != NAMES):  # every program has a C library
                 self._probe(pid, probed)
                 self._note(pid, probed)
         process = self._processes.get(pid)
@@ -224,7 +226,8 @@ class FunctionProbes:
         if probed.fd in process.probed:
             return
         process.probed[probed.fd] = probed
-        sides = ((self._enter, probed.entries, False), (self._leave, probed.returns, True))
+        enter, leave = self._programs[probed.table.probe]
+        sides = ((enter, probed.entries, False), (leave, probed.returns, True))
         try:
             for program, sites, returns in sides:
                 if sites:

@@ -88,7 +88,7 @@ def _pid(path):
 @pytest.fixture
 def probes(machine):
     assert machine is not None
-    made = FunctionProbes({"tls_enter": 3, "tls_leave": 4})
+    made = FunctionProbes({"ssl": (3, 4)})
     yield made
     made.stop()
 
