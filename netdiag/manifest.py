@@ -55,6 +55,8 @@ class Stream:
     """Name of the ring buffer; its counters are named after it, with `_seen` and `_lost`."""
     recorded: bool
     """False: the recorder turns these records into facts, they themselves are not kept."""
+    to_front: bool
+    """The recorder hands these records to a process without privileges, and to no file: `netdiag.recording.pieces`."""
     columns: tuple[Column, ...]
     """In the order of the struct, all of its members."""
 
@@ -143,7 +145,7 @@ def _probe(document: Mapping[str, Any], path: Path) -> Probe:
 
 
 def _stream(table: _Table) -> Stream:
-    table.only("number", "name", "struct", "map", "recorded", "columns")
+    table.only("number", "name", "struct", "map", "recorded", "to_front", "columns")
     columns = table.sub("columns")
     return Stream(
         number=table.get("number", int),
@@ -151,6 +153,7 @@ def _stream(table: _Table) -> Stream:
         struct=table.get("struct", str),
         map=table.get("map", str),
         recorded=table.optional("recorded", bool) is not False,
+        to_front=table.optional("to_front", bool) or False,
         columns=tuple(_column(name, columns.sub(name)) for name in columns.names()),
     )
 

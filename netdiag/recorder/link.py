@@ -7,10 +7,17 @@ a line by SCM_RIGHTS. Each end asks the kernel who the other one is before it re
 
     front → recorder   {"do": "start", "target": {…}, "command": {"pid": 4711, "argv": [masked]} | null,
                         "probes": [names], "options": {…}}           + the recording's descriptor
+                                                                     [+ a socket for plaintext]
     recorder → front   {"say": "armed", "at_ns": …, "coverage": {…}}
                      | {"say": "error", "exit_code": 4, "message": "…", "hint": "…" | null}
     front → recorder   {"do": "stop", "reason": "command-exited", "exit_status": 0 | null}
+    front → recorder   {"do": "finish"}                 only with plaintext, once all of it was taken apart
     recorder → front   {"say": "ended"}
+
+With a second descriptor, a Unix socket, the plaintext of requests goes there in frames (`netdiag.recording.pieces`).
+After `stop` the recorder sends what is left, closes that socket and waits up to `FINISH_S` for `finish`, so that the
+blocks that the other side appends to the recording come before the end block. Both then write to one description of
+the file, which has O_APPEND. Without a second descriptor probes that look at plaintext are left out.
 
 End of file means that the other side is gone: the recorder then ends as well. Standard library only.
 """
@@ -29,10 +36,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-__all__ = ["MAX_DESCRIPTORS", "MAX_LINE_BYTES", "Link", "Message", "Peer"]
+__all__ = ["FINISH_S", "MAX_DESCRIPTORS", "MAX_LINE_BYTES", "Link", "Message", "Peer"]
 
 MAX_LINE_BYTES = 64 * 1024
 """The longest line that either side sends or accepts, line feed included."""
+
+FINISH_S = 5.0
+"""How long the recorder waits for `finish`."""
 
 MAX_DESCRIPTORS = 8
 """The most descriptors that may travel with one line."""

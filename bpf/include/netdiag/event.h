@@ -193,7 +193,7 @@ enum nd_tls_call_kind {
 	ND_TLS_CALL_FREE = 4, /* the end of an object; never recorded by itself */
 };
 
-enum nd_tls_library { ND_TLS_OPENSSL = 1, ND_TLS_BORINGSSL = 2, ND_TLS_GNUTLS = 3 };
+enum nd_tls_library { ND_TLS_OPENSSL = 1, ND_TLS_BORINGSSL = 2, ND_TLS_GNUTLS = 3, ND_TLS_GO = 4 };
 
 /* How it is known which socket a handshake belongs to. */
 enum nd_tls_binding {
