@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who reads what the packets carry: one line for each protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from netdiag.capture.sink import DatagramSink, StreamSink
+
+__all__ = ["Wishes", "datagram_sinks", "stream_sinks"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the user said that matters to those who parse."""
+
+    keylog: Path | None = None
+    """A file of lines that TLS libraries write where SSLKEYLOGFILE names it."""
+
+
+def stream_sinks(wishes: Wishes) -> list[StreamSink]:
+    """Return who reads TCP streams; for each connection and protocol all of them are asked."""
+    del wishes
+    return []
+
+
+def datagram_sinks(wishes: Wishes) -> list[DatagramSink]:
+    """Return who reads datagrams."""
+    del wishes
+    return []
