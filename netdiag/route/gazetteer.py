@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from netdiag.assets import data_dir
 from netdiag.errors import InputUnreadable
 from netdiag.route.physics import Point, distance_km
 
-__all__ = ["REGIONS", "Gazetteer", "Place", "gazetteer", "is_centroid", "load"]
+__all__ = ["REGIONS", "Gazetteer", "Place", "airport", "gazetteer", "is_centroid", "load"]
 
 REGIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -33,6 +33,9 @@ REGIONS: Mapping[str, str] = MappingProxyType(
 )
 _NEAR_KM = 1500.0
 """A position farther than this from every city of the table has no region."""
+_SAME_CITY_KM = 60.0
+_SURE_REGION_KM = 900.0
+"""An airport that is farther from every city of the table has no region: the nearest one may be across a sea."""
 _CENTROIDS: tuple[Point, ...] = (
     (37.751, -97.822),
     (51.2993, 9.491),
@@ -101,7 +104,7 @@ class Gazetteer:
         """Return a position as a place: its regions are those of the nearest city, its name is given or that city's."""
         near = self.nearest(point)
         regions = near[0].regions if near else ()
-        close = near[0] if near is not None and near[1] <= 60 else None
+        close = near[0] if near is not None and near[1] <= _SAME_CITY_KM else None
         return Place(
             city=city or (close.city if close else None),
             country=country or (close.country if close else None),
@@ -121,6 +124,29 @@ def is_centroid(point: Point) -> bool:
 def gazetteer() -> Gazetteer:
     """Return the shipped table."""
     return load(data_dir("probes") / "routes" / "cities.tsv")
+
+
+@cache
+def airport(code: str) -> Place | None:
+    """Return the city that an airport code in capitals stands for, airports of no city of the table included.
+
+    Only for codes that are known to be airports' ones: nearly every second word of three letters is one, too.
+    """
+    known = gazetteer().codes.get(code)
+    if known is not None or len(code) != 3:
+        return known
+    start = f"{code}\t"
+    with (data_dir("probes") / "routes" / "airports.tsv").open(encoding="utf-8") as table:
+        line = next((line for line in table if line.startswith(start)), None)
+    if line is None:
+        return None
+    _, country, latitude, longitude, city = line.rstrip("\n").split("\t")
+    point = float(latitude), float(longitude)
+    near = gazetteer().nearest(point)
+    if near is not None and near[1] <= _SAME_CITY_KM:
+        return near[0]
+    place = replace(gazetteer().at(point, city=city or None, country=country), code=code)
+    return place if near is not None and near[1] <= _SURE_REGION_KM else replace(place, regions=())
 
 
 def load(path: Path) -> Gazetteer:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from netdiag.route.gazetteer import Place, gazetteer
+from netdiag.route.gazetteer import Place, airport
 from netdiag.text import safe
 
 __all__ = ["WEIGHT", "Pop", "from_headers"]
@@ -30,7 +30,7 @@ class Pop:
     evidence: str
     """What a reader may see of the header: `cf-ray …-FRA`."""
     place: Place | None
-    """None: no city of the table has that code."""
+    """None: no airport has that code."""
 
 
 def from_headers(headers: Mapping[str, str]) -> Pop | None:
@@ -42,5 +42,5 @@ def from_headers(headers: Mapping[str, str]) -> Pop | None:
         if match is not None:
             code = match[1]
             shown = safe(value) if len(value) <= 16 else f"…-{code}"
-            return Pop(code=code, header=header, evidence=f"{header} {shown}", place=gazetteer().codes.get(code))
+            return Pop(code=code, header=header, evidence=f"{header} {shown}", place=airport(code))
     return None

@@ -14,7 +14,7 @@ from netdiag.route.baseline import Baseline
 from netdiag.route.detour import Case, Detour, Spot, judge, regions_on
 from netdiag.route.figures import Figures
 from netdiag.route.flips import Cluster
-from netdiag.route.gazetteer import Place, gazetteer
+from netdiag.route.gazetteer import Place, airport, gazetteer
 from netdiag.route.hops import Balance, Hop, Path
 from netdiag.route.knowledge import Knowledge
 from netdiag.route.loss import Loss
@@ -302,15 +302,15 @@ def _goal(path: Path, address: Address | None) -> Located | None:
     """Return where this path's target is: of an address that several places answer, the one that its flow met."""
     if address is None:
         return None
-    named = [one for one in address.clusters if one.pop is not None and one.pop in gazetteer().codes]
+    named = [one for one in address.clusters if one.pop is not None and airport(one.pop) is not None]
     own = figures.of(figures.target_ms(path.trace))
     if len(named) < 2 or own is None:
         return address.located
     met = min(named, key=lambda one: abs(one.figures.min_ms - own.min_ms))
-    if met.pop == address.pop or met.pop is None:
+    place = airport(met.pop or "")
+    if met.pop == address.pop or place is None:
         return address.located
     note = f"as {met.count} connections said: {met.pop}"
-    place = gazetteer().codes[met.pop]
     return Located(place=place, confidence=WEIGHT * 0.9, source="header", notes=(note,))
 
 
@@ -379,7 +379,7 @@ def _served(knowledge: Knowledge, addresses: Sequence[Address]) -> list[Place]:
     places = [cities[code] for code in codes if code in cities]
     places += [one.located.place for one in addresses if one.located is not None and one.located.counts]
     flipped = [cluster.pop for one in addresses for cluster in one.clusters if cluster.pop is not None]
-    return [*places, *(cities[code] for code in flipped if code in cities)]
+    return [*places, *(place for code in flipped if (place := airport(code)) is not None)]
 
 
 def _baseline(

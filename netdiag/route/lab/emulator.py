@@ -89,7 +89,7 @@ class Emulator:
         self.topology = topology
         self._random = random.Random(seed)  # noqa: S311 - faults are drawn from a seed
         self._sites = {ipaddress.ip_address(ip): site for site in topology.sites for ip in site.ips}
-        self._tokens: dict[str, tuple[float, int]] = {}
+        self._tokens: dict[tuple[str, int], tuple[float, int]] = {}
         """Per router with a limit: tokens left, and when that was."""
 
     def accept(self, side: int, raw: bytes, now_ns: int) -> list[Delivery]:
@@ -158,7 +158,7 @@ class Emulator:
         self, packet: Packet, station: Station, number: int, code: tuple[int, int], nat: Station | None, now_ns: int
     ) -> list[Delivery]:
         """Return the ICMP error that a router sends, with what a hostile one sends beside it."""
-        if station.silent or self._random.random() < station.loss or not self._allowed(station, now_ns):
+        if station.silent or self._random.random() < station.loss or not self._allowed(station, packet.version, now_ns):
             return []
         quote = _quote(packet, station, nat, max(1, packet.ttl - number + 1))
         message = _error(packet, station, code, quote, number)
@@ -171,13 +171,13 @@ class Emulator:
                 answers[-1] = Delivery(delay_ns=late + 200_000, side=CLIENT, packet=message)
         return answers
 
-    def _allowed(self, station: Station, now_ns: int) -> bool:
+    def _allowed(self, station: Station, version: int, now_ns: int) -> bool:
         if station.limit_per_s is None:
             return True
-        tokens, then = self._tokens.get(station.ip, (float(station.limit_burst), now_ns))
+        tokens, then = self._tokens.get((station.ip, version), (float(station.limit_burst), now_ns))
         tokens = min(float(station.limit_burst), tokens + (now_ns - then) / 1e9 * station.limit_per_s)
         allowed = tokens >= 1
-        self._tokens[station.ip] = (tokens - 1 if allowed else tokens, now_ns)
+        self._tokens[station.ip, version] = (tokens - 1 if allowed else tokens, now_ns)
         return allowed
 
 

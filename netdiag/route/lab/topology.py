@@ -139,6 +139,8 @@ class Truth:
     """Codes that may be there too: they depend on how quiet the machine is."""
     baseline_ms: float | None = None
     """What the user gives as baseline; None: nothing."""
+    reached: bool = True
+    """Whether the target answers probes by TCP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from netdiag.errors import InputUnreadable
-from netdiag.route.gazetteer import REGIONS, gazetteer, is_centroid, load
+from netdiag.route.gazetteer import REGIONS, airport, gazetteer, is_centroid, load
 from netdiag.route.physics import distance_km
 
 EUROPE = (35.0, 72.0, -25.0, 45.0)
@@ -69,3 +69,39 @@ def test_a_broken_table_is_named(tmp_path):
     bad.write_text("# fine\nFRA\tFrankfurt\n")
     with pytest.raises(InputUnreadable, match="line 2"):
         load(bad)
+
+
+@pytest.mark.parametrize(
+    ("code", "city", "region"),
+    [
+        ("FRA", "Frankfurt", "EU-W"),
+        ("EWR", "New York", "NA-E"),
+        ("TXL", "Berlin", "EU-W"),
+        ("QPG", "Singapore", "SE-AS"),
+    ],
+)
+def test_an_airport_that_is_no_city_of_the_table_stands_for_the_city_beside_it(code, city, region):
+    place = airport(code)
+    assert (place.city, place.region) == (city, region)
+
+
+def test_an_airport_far_from_every_city_of_the_table_has_its_own_name():
+    place = airport("GUA")
+    assert (place.country, place.code, place.city) == ("GT", "GUA", "Guatemala City")
+    assert airport("STI").regions == (), "the nearest city of the table is across a sea"
+
+
+@pytest.mark.parametrize("code", ["QQQ", "", "FR", "fra", "FRAN", "A\tB"])
+def test_what_is_no_code_has_no_place(code):
+    assert airport(code) is None
+
+
+def test_every_airport_has_a_position():
+    rows = (load.__globals__["data_dir"]("probes") / "routes" / "airports.tsv").read_text().splitlines()[1:]
+    assert len(rows) > 7000
+    for row in rows:
+        code, country, latitude, longitude, _ = row.split("\t")
+        assert len(code) == 3
+        assert len(country) == 2
+        assert abs(float(latitude)) <= 90
+        assert abs(float(longitude)) <= 180
