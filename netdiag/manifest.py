@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from netdiag.assets import data_dir
 from netdiag.errors import InputUnreadable
 
-__all__ = ["UNITS", "Attach", "Column", "Probe", "Stream", "load", "probes"]
+__all__ = ["UNITS", "Attach", "Column", "Probe", "Stream", "derived", "load", "probes"]
 
 _SCHEMA = 1
 _T = TypeVar("_T")
@@ -52,7 +52,7 @@ class Stream:
     name: str
     struct: str
     map: str
-    """Name of the ring buffer; its counters are named after it, with `_seen` and `_lost`."""
+    """Name of the ring buffer; its counters are named after it, with `_seen` and `_lost`. Empty where there is none."""
     recorded: bool
     """False: the recorder turns these records into facts, they themselves are not kept."""
     to_front: bool
@@ -104,14 +104,33 @@ class Probe:
 def probes(folder: Path | None = None) -> tuple[Probe, ...]:
     """Return all shipped probes by name; InputUnreadable names the file and key that is wrong.
 
-    The folder also holds other tables of facts: a probe's manifest is one that names an object.
+    The folder also holds other tables of facts: a probe's manifest is one that attaches something.
     """
-    paths = sorted((folder or data_dir("probes")).glob("*.toml"))
-    found = tuple(_probe(document, path) for path in paths if "object" in (document := _document(path)))
-    numbers = [stream.number for probe in found for stream in probe.streams]
+    documents = [(path, _document(path)) for path in sorted((folder or data_dir("probes")).glob("*.toml"))]
+    found = tuple(_probe(document, path) for path, document in documents if "attach" in document)
+    made = [stream for path, document in documents if _is_derived(document) for stream in _streams(document, path)]
+    numbers = [stream.number for stream in [*(stream for probe in found for stream in probe.streams), *made]]
     if len(set(numbers)) != len(numbers):
         raise InputUnreadable(f"two streams of the probes have one number: {sorted(numbers)}")
     return found
+
+
+def derived(folder: Path | None = None) -> tuple[Stream, ...]:
+    """Return the streams that user space makes of what probes deliver: manifests that attach nothing."""
+    documents = [(path, _document(path)) for path in sorted((folder or data_dir("probes")).glob("*.toml"))]
+    return tuple(stream for path, document in documents if _is_derived(document) for stream in _streams(document, path))
+
+
+def _is_derived(document: Mapping[str, Any]) -> bool:
+    return "streams" in document and "attach" not in document
+
+
+def _streams(document: Mapping[str, Any], path: Path) -> tuple[Stream, ...]:
+    table = _Table(document, path.name, "")
+    table.only("schema", "name", "title", "help", "object", "streams")
+    if table.get("schema", int) != _SCHEMA:
+        raise table.error("schema", f"is not {_SCHEMA}")
+    return tuple(_stream(each) for each in table.tables("streams"))
 
 
 def load(path: Path) -> Probe:
@@ -151,7 +170,7 @@ def _stream(table: _Table) -> Stream:
         number=table.get("number", int),
         name=table.get("name", str),
         struct=table.get("struct", str),
-        map=table.get("map", str),
+        map=table.optional("map", str) or "",
         recorded=table.optional("recorded", bool) is not False,
         to_front=table.optional("to_front", bool) or False,
         columns=tuple(_column(name, columns.sub(name)) for name in columns.names()),

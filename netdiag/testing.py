@@ -51,7 +51,11 @@ _STREAMS = {
     "process": (3, "process_event"),
     "tls_record": (4, "tls_record_event"),
 }
-_WHERE_USED = {"tls_call": (6, "tls_call_event")}
+_WHERE_USED = {
+    "tls_call": (6, "tls_call_event"),
+    "http_request": (7, "http_request_event"),
+    "http_chunk": (8, "http_chunk_event"),
+}
 """Streams of probes that a trace may leave out: a built recording knows of one when it has records of it."""
 _SIZES = {"__u8": 1, "__u16": 2, "__u32": 4, "__u64": 8, "__s32": 4, "char": 1}
 _TYPEDEF = re.compile(r"typedef (\w+) (nd_\w+);")
@@ -72,7 +76,8 @@ def struct_layout(name: str) -> StructLayout:
     types = dict.fromkeys(("nd_addr",), "char16") | {
         alias: base for base, alias in _TYPEDEF.findall((folder / "types.h").read_text())
     }
-    body = re.sub(r"/\*.*?\*/", "", (folder / "event.h").read_text(), flags=re.DOTALL)
+    text = "".join(path.read_text() for path in sorted(folder.glob("*.h")))
+    body = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     match = re.search(rf"struct {name} \{{(.*?)\}};", body, flags=re.DOTALL)
     if match is None:
         raise KeyError(name)

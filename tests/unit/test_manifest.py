@@ -9,7 +9,7 @@ import pytest
 
 from netdiag.assets import data_dir
 from netdiag.errors import InputUnreadable
-from netdiag.manifest import UNITS, load, probes
+from netdiag.manifest import UNITS, derived, load, probes
 from netdiag.testing import struct_layout
 from netdiag.units import unit_of_type
 
@@ -93,7 +93,17 @@ def test_two_streams_cannot_have_one_number(tmp_path):
         probes(tmp_path)
 
 
-@pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.name)
+def test_streams_that_attach_nothing_are_no_probe(tmp_path):
+    written(tmp_path, MINIMAL)
+    made = "".join(MINIMAL.partition("[[streams]]")[1:]).replace("number = 9", "number = 10").replace('"x"', '"y"')
+    (tmp_path / "y.toml").write_text('schema = 1\nname = "y"\ntitle = "Y"\nhelp = "Y."\nobject = "y"\n' + made)
+    assert [probe.name for probe in probes(tmp_path)] == ["x"]
+    assert [stream.name for stream in derived(tmp_path)] == ["y"]
+    assert {"http_request", "http_chunk"} <= {stream.name for stream in derived()}
+    assert not {stream.number for stream in derived()} & {stream.number for stream in STREAMS}
+
+
+@pytest.mark.parametrize("stream", [*STREAMS, *derived()], ids=lambda stream: stream.name)
 def test_columns_are_exactly_the_members_of_the_struct(stream):
     layout = struct_layout(stream.struct)
     assert [column.name for column in stream.columns] == [field.name for field in layout.fields]
