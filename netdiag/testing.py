@@ -60,6 +60,9 @@ _WHERE_USED = {
 _SIZES = {"__u8": 1, "__u16": 2, "__u32": 4, "__u64": 8, "__s32": 4, "char": 1}
 _TYPEDEF = re.compile(r"typedef (\w+) (nd_\w+);")
 _MEMBER = re.compile(r"(\w+) (\w+)(?:\[(\d+)\])?;")
+_MACRO = re.compile(r"#define (ND_\w+_HEAD)((?:.*\\\n)+.*)")
+"""Members that several structs have."""
+_NUMBER = re.compile(r"#define (ND_\w+_BYTES) (\d+)\n")
 _RING_HEADER = struct.Struct("<II")
 
 Call = tuple[str, float, int]
@@ -78,6 +81,8 @@ def struct_layout(name: str) -> StructLayout:
     }
     text = "".join(path.read_text() for path in sorted(folder.glob("*.h")))
     body = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    for macro, value in [*_MACRO.findall(body), *_NUMBER.findall(body)]:
+        body = body.replace(macro, value.replace("\\", ""))
     match = re.search(rf"struct {name} \{{(.*?)\}};", body, flags=re.DOTALL)
     if match is None:
         raise KeyError(name)
