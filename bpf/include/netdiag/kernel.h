@@ -176,6 +176,7 @@ struct task_struct {
 	struct pid *thread_pid;
 	struct signal_struct *signal;
 	struct css_set *cgroups;
+	__u64 self_exec_id;
 	char comm[16];
 };
 
@@ -317,6 +318,7 @@ enum sock_flags {
 };
 
 #define IPPROTO_TCP 6
+#define IPPROTO_UDP 17
 #define AF_INET 2
 #define AF_INET6 10
 #define SOCK_STREAM 1

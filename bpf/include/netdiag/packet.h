@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Finds the TCP payload in a packet as cgroup_skb programs see it: from the IP header on. */
+/* Finds header and payload of TCP and UDP in a packet as cgroup_skb programs see it: from the IP header on. */
 #ifndef NETDIAG_PACKET_H
 #define NETDIAG_PACKET_H
 
@@ -21,8 +21,8 @@ static __always_inline bool nd_is_extension(__u8 next)
 	return next == 0 || next == 43 || next == 60; /* hop-by-hop, routing, destination options */
 }
 
-/* Returns the offset of the TCP header, or 0 when there is none. */
-static __always_inline __u32 nd_transport(struct __sk_buff *skb)
+/* Returns the offset of the wanted protocol's header, or 0 when there is none. */
+static __always_inline __u32 nd_transport(struct __sk_buff *skb, __u8 wanted)
 {
 	__u8 first, protocol, head[2];
 	__u32 at = 40;
@@ -30,7 +30,7 @@ static __always_inline __u32 nd_transport(struct __sk_buff *skb)
 	if (bpf_skb_load_bytes(skb, 0, &first, 1))
 		return 0;
 	if (first >> 4 == 4) {
-		if (bpf_skb_load_bytes(skb, 9, &protocol, 1) || protocol != IPPROTO_TCP)
+		if (bpf_skb_load_bytes(skb, 9, &protocol, 1) || protocol != wanted)
 			return 0;
 		return (first & 0xf) * 4;
 	}
@@ -42,12 +42,12 @@ static __always_inline __u32 nd_transport(struct __sk_buff *skb)
 		protocol = head[0];
 		at += (head[1] + 1) * 8;
 	}
-	return protocol == IPPROTO_TCP ? at : 0;
+	return protocol == wanted ? at : 0;
 }
 
 static __always_inline bool nd_segment(struct __sk_buff *skb, struct nd_segment *s)
 {
-	__u32 at = nd_transport(skb);
+	__u32 at = nd_transport(skb, IPPROTO_TCP);
 	__u8 tcp[14];
 
 	if (!at || bpf_skb_load_bytes(skb, at, tcp, sizeof(tcp)))

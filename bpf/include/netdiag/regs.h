@@ -11,7 +11,21 @@ struct pt_regs {
 	unsigned long rax, rcx, rdx, rsi, rdi, orig_rax, rip, cs, eflags, rsp, ss;
 };
 #define nd_first_argument(ctx) ((__u64)(ctx)->rdi)
+#define nd_second_argument(ctx) ((__u64)(ctx)->rsi)
+#define nd_third_argument(ctx) ((__u64)(ctx)->rdx)
+#define nd_fourth_argument(ctx) ((__u64)(ctx)->rcx)
+#define nd_fifth_argument(ctx) ((__u64)(ctx)->r8)
+#define nd_sixth_argument(ctx) ((__u64)(ctx)->r9)
+#define nd_second_argument(ctx) ((__u64)(ctx)->rsi)
+#define nd_third_argument(ctx) ((__u64)(ctx)->rdx)
+#define nd_fourth_argument(ctx) ((__u64)(ctx)->rcx)
+#define nd_fifth_argument(ctx) ((__u64)(ctx)->r8)
 #define nd_returned(ctx) ((long)(ctx)->rax)
+/* Go since 1.17, src/cmd/compile/abi-internal.md: receiver, then the parts of a slice; the goroutine */
+#define nd_go_first(ctx) ((__u64)(ctx)->rax)
+#define nd_go_second(ctx) ((__u64)(ctx)->rbx)
+#define nd_go_third(ctx) ((__u64)(ctx)->rcx)
+#define nd_goroutine(ctx) ((ctx)->r14)
 #define nd_stack(ctx) ((__u64)(ctx)->rsp)
 #define ND_RETURN_BYTES 8 /* `ret` takes the return address from the stack */
 #else
@@ -22,7 +36,20 @@ struct pt_regs {
 	__u64 pstate;
 };
 #define nd_first_argument(ctx) ((ctx)->regs[0])
+#define nd_second_argument(ctx) ((ctx)->regs[1])
+#define nd_third_argument(ctx) ((ctx)->regs[2])
+#define nd_fourth_argument(ctx) ((ctx)->regs[3])
+#define nd_fifth_argument(ctx) ((ctx)->regs[4])
+#define nd_sixth_argument(ctx) ((ctx)->regs[5])
+#define nd_second_argument(ctx) ((ctx)->regs[1])
+#define nd_third_argument(ctx) ((ctx)->regs[2])
+#define nd_fourth_argument(ctx) ((ctx)->regs[3])
+#define nd_fifth_argument(ctx) ((ctx)->regs[4])
 #define nd_returned(ctx) ((long)(ctx)->regs[0])
+#define nd_go_first(ctx) ((ctx)->regs[0])
+#define nd_go_second(ctx) ((ctx)->regs[1])
+#define nd_go_third(ctx) ((ctx)->regs[2])
+#define nd_goroutine(ctx) ((ctx)->regs[28])
 #define nd_stack(ctx) ((ctx)->sp)
 #define ND_RETURN_BYTES 0
 #endif

@@ -74,7 +74,9 @@ def test_one_function_stands_in_for_another_only_where_that_is_missing(table):
         ("/usr/lib/libcrypto.so.3", "openssl"),
         ("/usr/lib/x86_64-linux-gnu/libgnutls.so.30.34.3", "gnutls"),
         ("/usr/lib/x86_64-linux-gnu/libssl3.so", None),  # of NSS
-        ("/usr/lib/libc.so.6", None),
+        ("/usr/lib/libc.so.6", "libc"),
+        ("/lib/ld-musl-x86_64.so.1", "libc"),
+        ("/usr/lib/libcrypt.so.1", None),
     ],
 )
 def test_which_files_are_which_library(path, library):
@@ -99,3 +101,15 @@ def test_which_files_are_which_library(path, library):
 def test_mistakes_are_named_with_the_file(table, old, new):
     with pytest.raises(InputUnreadable, match=r"x\.toml"):
         table(GOOD.replace(old, new))
+
+
+def test_numbers_of_lookups_are_those_of_the_kernel_program():
+    folder = data_dir("bpf")
+    header, source = (folder / "include/netdiag/dns.h").read_text(), (folder / "dns.bpf.c").read_text()
+    numbers = {
+        name: int(value) for name, value in re.findall(r"\b(ND_LOOKUP_\w+|RETURNS_\w+) = (\d+)", header + source)
+    }
+    (libc,) = [table for table in tables() if table.probe == "dns"]
+    for function in libc.functions:
+        assert function.cookie & 0xFF == numbers[f"ND_LOOKUP_{function.kind.upper()}"]
+        assert function.cookie >> 16 & 0xFF in {value for name, value in numbers.items() if name.startswith("RETURNS_")}

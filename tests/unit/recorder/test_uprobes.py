@@ -72,7 +72,7 @@ def machine(monkeypatch):
     made = Machine()
     made.file("libssl")
     made.file("libcrypto", shakes=False)
-    monkeypatch.setattr(uprobes, "Objects", lambda: made)
+    monkeypatch.setattr(uprobes, "Objects", lambda **_: made)
     monkeypatch.setattr(uprobes, "_mapped", lambda pid: [((path,), path) for path in made.mapped.get(pid, ())])
     monkeypatch.setattr(uprobes, "_first_word", lambda path: b"%d" % made.size if _pid(path) in made.mapped else b"")
     monkeypatch.setattr(uprobe, "has_multi", lambda _: True)
