@@ -45,6 +45,8 @@ class Seen:
     words: Mapping[str, str] = field(default_factory=dict)
     evidence: tuple[Evidence, ...] = ()
     """Evidence beyond the connections."""
+    examples: tuple[Evidence, ...] | None = None
+    """Evidence instead of the connections: where requests show it."""
     host: str | None = None
     process: Process | None = None
 
@@ -151,7 +153,10 @@ def _round_up(value: float) -> int:
 
 def _evidence(seen: Seen, entry: Entry, values: Mapping[str, str]) -> tuple[Evidence, ...]:
     proof = entry.render(entry.proof_line, values)
-    lines = [Evidence(kind="connection", id=None, note=f"{proof}: {seen.note}" if seen.note else proof)]
+    said = f"{proof}: {seen.note}" if seen.note else proof
+    if seen.examples is not None:
+        return (Evidence(kind="request", id=None, note=said), *seen.examples, *seen.evidence)
+    lines = [Evidence(kind="connection", id=None, note=said)]
     lines += [Evidence(kind="connection", id=link.id, note=_note(link)) for link in seen.links[:_SHOWN]]
     if len(seen.links) > _SHOWN:
         lines.append(Evidence(kind="connection", id=None, note=f"and {len(seen.links) - _SHOWN} more like these"))

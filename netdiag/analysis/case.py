@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from netdiag.analysis.answers import with_answers
+from netdiag.analysis.http_calls import Asked, asked_of
 from netdiag.analysis.late import with_late
 from netdiag.analysis.links import NAN, Link, column, known, links_of, number, text, with_contexts, with_handshakes
 
@@ -84,6 +85,13 @@ class Case:
     processes: Mapping[float, Process]
     total_ms: float
     """Time that requests took, milliseconds; NaN when nothing was measured."""
+    asked: Mapping[int, tuple[Asked, ...]] = field(default_factory=dict)
+    """The requests of the traced clients, by time, under the row of their connection."""
+
+    def asked_by(self, group: Group) -> tuple[Asked, ...]:
+        """Return the requests on a group's connections, by time."""
+        found = [call for link in group.links for call in self.asked.get(link.row, ())]
+        return tuple(sorted(found, key=lambda call: call.row))
 
     @property
     def clients(self) -> tuple[Link, ...]:
@@ -105,7 +113,15 @@ def prepare(tables: Tables, options: Options) -> Case:
         groups=groups,
         processes=processes,
         total_ms=_total_ms(tables.requests, links),
+        asked=_by_link(asked_of(tables.requests, links)),
     )
+
+
+def _by_link(asked: Sequence[Asked]) -> dict[int, tuple[Asked, ...]]:
+    found: dict[int, list[Asked]] = {}
+    for call in asked:
+        found.setdefault(call.link.row, []).append(call)
+    return {row: tuple(calls) for row, calls in found.items()}
 
 
 def _processes(frame: pd.DataFrame) -> list[Process]:

@@ -35,6 +35,10 @@ class Tables:
     """Data one way, then the other way, from the client's side first: a request, or a part of a handshake."""
     retransmits: pd.DataFrame = field(default_factory=partial(empty, "retransmits"))
     requests: pd.DataFrame = field(default_factory=partial(empty, "requests"))
+    chunks: pd.DataFrame = field(default_factory=partial(empty, "chunks"))
+    """Pieces of streamed answers, by request and time."""
+    scheduling: pd.DataFrame = field(default_factory=partial(empty, "scheduling"))
+    """How long processes ran and waited for a processor, cumulative, by process and time."""
     handshakes: pd.DataFrame = field(default_factory=partial(empty, "handshakes"))
     records: pd.DataFrame = field(default_factory=partial(empty, "records"))
     """TLS record headers; a length is that of the payload, without the 5 bytes of the header."""

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests as the analyses see them: one `Asked` per row, with its connection, the parts of its time and its stream.
+
+Nothing here judges. Numbers that the tables do not know stay NaN, texts and flags None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from netdiag.analysis.links import NAN, Link, column, flag, known, number, text
+from netdiag.findings import Evidence
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Asked", "asked_of", "certainty", "examples", "milliseconds_of", "rows_of"]
+
+_MS = 1e6
+_PLAINTEXT = "plaintext"
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One request of a traced client. Instants in ns since the start, durations in ms, sizes in bytes."""
+
+    row: int
+    id: str
+    link: Link
+    source: str | None
+    """`plaintext`, `records` or `sockets`."""
+    protocol: str | None
+    stream_id: float
+    sequence: float
+    pid: float
+    tid: float
+    method: str | None
+    host: str | None
+    path: str | None
+    model: str | None
+    status: float
+    error: str | None
+    complete: bool | None
+    reused: bool | None
+    retry_of: str | None
+    headers: Mapping[str, str]
+    """Kept fields of the answer, lower-case."""
+    request_headers: Mapping[str, str]
+    request_bytes: float
+    response_bytes: float
+    started_ns: float
+    began_ns: float
+    sent_ns: float
+    first_byte_ns: float
+    ended_ns: float
+    dns_ms: float
+    connect_ms: float
+    client_setup_ms: float
+    tls_ms: float
+    queue_ms: float
+    send_ms: float
+    wait_ms: float
+    receive_ms: float
+    reader_lag_ms: float
+    total_ms: float
+    server_reported_ms: float
+    input_tokens: float
+    cached_tokens: float
+    blocked_ms: float
+    """HTTP/2: how long one side stood at the end of the other's window."""
+    stream: Mapping[str, Any] | None = field(default=None)
+    """The facts of its stream, None where the answer is none."""
+
+    @property
+    def exact(self) -> bool:
+        """Seen in plaintext: what it says is known, not only when and how much."""
+        return self.source == _PLAINTEXT
+
+    @property
+    def answered(self) -> bool:
+        """At least one byte of an answer came."""
+        return known(self.first_byte_ns)
+
+    @property
+    def until_ns(self) -> float:
+        """The end of the answer, or of its connection where none came; NaN where it went on."""
+        return self.ended_ns if known(self.ended_ns) else self.link.closing_ns
+
+    @property
+    def setup_ms(self) -> float:
+        """What it waited for its connection: look-up, connect, TLS and the program's own preparation."""
+        return sum(part for part in (self.dns_ms, self.connect_ms, self.tls_ms, self.client_setup_ms) if known(part))
+
+    def fact(self, name: str) -> float:
+        """Return a number of the stream's facts, NaN where there is none."""
+        return number((self.stream or {}).get(name))
+
+
+_TEXTS = frozenset({"id", "source", "protocol", "method", "host", "path", "model", "error", "retry_of"})
+_FLAGS = frozenset({"complete", "reused"})
+_TABLES = frozenset({"headers", "request_headers"})
+_APART = frozenset({"row", "link", "stream"})
+_OTHER_NAMES: Mapping[str, str] = {}
+
+
+def asked_of(requests: pd.DataFrame, links: Sequence[Link]) -> tuple[Asked, ...]:
+    """Return the requests on connections that the traced programs opened, in the order of the table."""
+    names = [name for name in Asked.__dataclass_fields__ if name not in _APART]
+    cells = {name: column(requests, _OTHER_NAMES.get(name, name)) for name in names}
+    rows, streams = column(requests, "connection"), column(requests, "stream")
+    found = []
+    for row, (connection, stream) in enumerate(zip(rows, streams, strict=True)):
+        at = int(number(connection)) if known(number(connection)) else -1
+        if not 0 <= at < len(links) or links[at].role == "server":
+            continue
+        values = {name: _cell(name, column_[row]) for name, column_ in cells.items()}
+        values["id"] = values["id"] or f"r{row + 1}"
+        facts = stream if isinstance(stream, Mapping) else None
+        found.append(Asked(row=row, link=links[at], stream=facts, **values))
+    return tuple(found)
+
+
+def _cell(name: str, value: Any) -> Any:
+    if name in _TEXTS:
+        return text(value)
+    if name in _FLAGS:
+        return flag(value)
+    if name in _TABLES:
+        return value if isinstance(value, Mapping) else {}
+    return number(value)
+
+
+def rows_of(frame: pd.DataFrame, *names: str) -> dict[int, list[tuple[Any, ...]]]:
+    """Return columns of a table as tuples by the number in its first column; rows without one are left out."""
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    for key, *cells in zip(*(column(frame, name) for name in names), strict=True):
+        if known(number(key)):
+            found.setdefault(int(key), []).append(tuple(cells))
+    return found
+
+
+def certainty(asked: Iterable[Asked], exact: float, inferred: float) -> float:
+    """Return a confidence: `exact` where all were seen in plaintext, `inferred` where only sizes and times were."""
+    return exact if all(call.exact for call in asked) else inferred
+
+
+def examples(lines: Iterable[tuple[Asked, str]]) -> tuple[Evidence, ...]:
+    """Return the first few requests with their notes as evidence, and how many more there are."""
+    found = list(lines)
+    shown = [Evidence(kind="request", id=call.id, note=_named(call, note)) for call, note in found[:_SHOWN]]
+    if len(found) > _SHOWN:
+        shown.append(Evidence(kind="request", id=None, note=f"and {len(found) - _SHOWN} more like these"))
+    return tuple(shown)
+
+
+def _named(call: Asked, note: str) -> str:
+    asked = " ".join(part for part in (call.method, call.path) if part)
+    return f"{asked}: {note}" if asked else note
+
+
+def milliseconds_of(later_ns: float, earlier_ns: float) -> float:
+    """Return the time between two instants in ms, NaN where one is not known."""
+    return (later_ns - earlier_ns) / _MS if known(later_ns) and known(earlier_ns) else NAN
