@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Passed", "talk"]
+__all__ = ["Passed", "pair", "talk"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Passed:
 
 
 @functools.cache
-def _pair() -> bytes:
+def pair() -> bytes:
     """Return key and certificate for RSA: the suites without key exchange need it."""
     command = "openssl req -x509 -nodes -newkey rsa:2048 -keyout - -days 2 -subj /CN=api.example.test"
     return subprocess.run(command.split(), check=True, capture_output=True).stdout
@@ -46,9 +46,9 @@ def talk(
         log = Path(folder, "keys")
         client_context, server_context = ssl.create_default_context(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         client_context.check_hostname, client_context.verify_mode = False, ssl.CERT_NONE
-        pair = Path(folder, "pair")
-        pair.write_bytes(_pair())
-        server_context.load_cert_chain(pair)
+        path = Path(folder, "pair")
+        path.write_bytes(pair())
+        server_context.load_cert_chain(path)
         for context in (client_context, server_context):
             context.minimum_version, context.maximum_version = version, version
             if ciphers:
