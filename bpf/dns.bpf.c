@@ -28,6 +28,7 @@ ND_RING(message_events, 1 << 20);
 #define DNS_PORT 53
 #define DNS_HEADER_BYTES 12
 #define UDP_HEADER_BYTES 8
+#define NI_NUMERICHOST 1 /* netdb.h of glibc and musl */
 
 /* --- calls into the C library -------------------------------------------------------------------------------- */
 
@@ -126,6 +127,19 @@ static __always_inline void enter_by_name(struct pt_regs *ctx, __u64 cookie, str
 	}
 }
 
+/* The caller wants the number as it is: nothing is looked up. */
+static __always_inline bool wants_number(struct pt_regs *ctx)
+{
+	__s32 flags = 0;
+
+#if ND_ARGUMENTS_IN_REGISTERS > 6
+	flags = (__s32)nd_seventh_argument(ctx);
+#else
+	bpf_probe_read_user(&flags, sizeof(flags), (void *)(nd_stack(ctx) + ND_RETURN_BYTES));
+#endif
+	return flags & NI_NUMERICHOST;
+}
+
 SEC("uprobe/enter")
 int name_enter(struct pt_regs *ctx)
 {
@@ -135,6 +149,8 @@ int name_enter(struct pt_regs *ctx)
 
 	if (!nd_first_argument(ctx) || !nd_wanted_task())
 		return 0; /* getaddrinfo() without a name is for servers */
+	if (KIND(cookie) == ND_LOOKUP_SOCKADDR && wants_number(ctx))
+		return 0;
 	if (l && nd_stack(ctx) <= l->stack)
 		return 0; /* a call inside the one that is timed */
 	bpf_map_update_elem(&name_lookups, &id, &none, BPF_ANY);

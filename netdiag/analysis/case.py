@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Case", "Group", "Options", "Process", "prepare"]
 
 _MS = 1e6
+_DNS_PORT = 53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +152,8 @@ def _guess(library: Mapping[str, Any]) -> bool:
 def _groups(clients: Sequence[Link], processes: Mapping[float, Process]) -> tuple[Group, ...]:
     found: dict[tuple[float, str], list[Link]] = {}
     for link in clients:
+        if link.remote_port == _DNS_PORT:
+            continue  # questions to a name server, no calls of an API
         pid = link.pid if known(link.pid) else -1.0
         found.setdefault((pid, host_of(link)), []).append(link)
     return tuple(

@@ -21,15 +21,20 @@ from netdiag.tables.handshakes import handshakes
 from netdiag.tables.hellos import Said, hellos
 from netdiag.tables.library import bind, built_for, contexts, join, tls_calls
 from netdiag.tables.model import Loss, Tables
+from netdiag.tables.names import name_servers, wait_for_names
 from netdiag.tables.processes import processes
 from netdiag.tables.records import Wire, records, wire
 from netdiag.tables.requests import from_exchanges, plain_exchanges
+from netdiag.tables.resolutions import resolutions
 from netdiag.tables.schema import empty
 from netdiag.tables.streams import streams
 from netdiag.tables.tickets import tickets
 from netdiag.tables.turns import turns
 
 __all__ = ["build"]
+
+_DNS_PORT = 53
+"""What is asked there are names: no requests."""
 
 
 def build(recording: Recording) -> Tables:
@@ -52,6 +57,7 @@ def build(recording: Recording) -> Tables:
             tables["tls_calls"], tables["contexts"] = tls_calls(calls, found), contexts(calls)
         said = hellos(recording.facts_of("hello"), found, tables["connections"], recording.start_ns)
         _join(tables, seen, said, whole=io is not None)
+    _look_ups(recording, tables)
     process = _columns(recording, "process")
     tables["processes"] = processes(process, recording.facts_of("process"), recording.start_ns)
     return Tables(
@@ -77,6 +83,7 @@ def _join(tables: dict[str, pd.DataFrame], seen: Wire, said: dict[int, Said], *,
         ends["turns"] = _count(found[found["answered"].to_numpy()], len(ends))
     # HTTP/2 has many requests in flight: its turns are none.
     plain = (ends["encrypted"] == False).to_numpy() & (seen.speaks != WireClass.HTTP2)  # noqa: E712 - None is neither
+    plain &= ((ends["remote_port"] != _DNS_PORT) & (ends["local_port"] != _DNS_PORT)).to_numpy()
     secret, inferred = _encrypted(tables, ends, calls, flights, seen, said)
     asked = pd.concat([plain_exchanges(found, plain), inferred]).sort_values(["connection", "began_ns"], kind="stable")
     requests = from_exchanges(ends, asked.reset_index(drop=True), tables["handshakes"])
@@ -84,6 +91,15 @@ def _join(tables: dict[str, pd.DataFrame], seen: Wire, said: dict[int, Said], *,
     ends["requests"] = np.where(plain | secret | _silent(ends, found), _count(requests, len(ends)), np.nan)
     _name(ends, tables["handshakes"], seen)
     tables |= {"connections": ends, "bursts": calls, "turns": found, "requests": requests}
+
+
+def _look_ups(recording: Recording, tables: dict[str, pd.DataFrame]) -> None:
+    """Add the look-ups of names, and what they tell of connections and requests."""
+    lookups, messages = _columns(recording, "name_lookup"), _columns(recording, "dns_message")
+    found = tables["resolutions"] = resolutions(lookups, messages, _span_ms(recording) * 1e6)
+    if "connections" in tables and "requests" in tables:
+        ends = tables["connections"] = name_servers(tables["connections"], found)
+        tables["requests"] = wait_for_names(tables["requests"], ends, found)
 
 
 def _silent(ends: pd.DataFrame, found: pd.DataFrame) -> Any:

@@ -74,6 +74,15 @@ class Columns:
         keys, inverse = np.unique(pairs, axis=0, return_inverse=True)
         return objects([to_text(key.tobytes()) for key in keys])[inverse.reshape(-1)]
 
+    def octets(self, name: str, lengths: list[int]) -> list[bytes]:
+        """Return the first bytes of an opaque member, so many of each record as its length says."""
+        if name not in (self._records.dtype.names or ()):
+            return [b""] * len(self)
+        raw = np.ascontiguousarray(self._records[name])
+        if raw.ndim != 2 or raw.dtype != np.uint8:
+            raise InputUnreadable(f"member {name} of a record is of another kind than netdiag knows")
+        return [row[: max(length, 0)].tobytes() for row, length in zip(raw, lengths, strict=True)]
+
     def _member(self, name: str, kinds: str) -> NDArray[Any]:
         if name not in (self._records.dtype.names or ()):
             return np.zeros(len(self), "S1" if kinds == "S" else np.uint64)

@@ -46,6 +46,8 @@ class Tables:
     """Handshakes as the TLS libraries made them, over all their calls."""
     contexts: pd.DataFrame = field(default_factory=partial(empty, "contexts"))
     """New TLS contexts and loads of trusted certificates, as the libraries made them."""
+    resolutions: pd.DataFrame = field(default_factory=partial(empty, "resolutions"))
+    """Look-ups of names; `part_of` is the row of the C library's call that asked a question on the wire."""
     processes: pd.DataFrame = field(default_factory=partial(empty, "processes"))
     listeners: pd.DataFrame = field(default_factory=partial(empty, "listeners"))
     """First and last look at each listening socket."""

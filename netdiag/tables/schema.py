@@ -59,9 +59,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
             object="id protocol reused method host path headers error retry_of stream model source complete",
         ),
     ),
-    "chunks": _ordered(
-        "request number at_ns read_ns bytes kind tokens", _typed(int64="request number", object="kind")
-    ),
+    "chunks": _ordered("request number at_ns read_ns bytes kind tokens", _typed(int64="request number", object="kind")),
     "scheduling": _ordered("pid at_ns run_ms wait_ms throttled_ms periods", _typed(int64="pid")),
     "handshakes": _ordered(
         """id connection pid library started_ns duration_ms outcome alert version cipher group sni alpn_offered alpn
@@ -83,6 +81,11 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     ),
     "contexts": _ordered(
         "connection pid tid at_ns duration_ms cpu_ms kind ok library", _typed(bool="ok", object="kind library")
+    ),
+    "resolutions": _ordered(
+        """id pid tid name qtype source started_ns duration_ms answers error server transport ttl_s truncated attempts
+        part_of""",
+        _typed(object="id name qtype source answers error server transport truncated"),
     ),
     "processes": _ordered(
         "pid ppid exe comm argv container pod cgroup started_ns ended_ns exit_code libraries",
