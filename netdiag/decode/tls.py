@@ -4,7 +4,7 @@
 `read` takes the messages of one direction one after the other, without the headers of the records that carried them
 (RFC 8446 section 4, RFC 5246 section 7.4), as the fact `hello` has them. It reads each field once, checks every length
 against what is there, and never raises: what does not fit is left out and told as `cut`. Values that recordings hold
-as zeros (keys, tickets, identities) are only counted.
+as zeros (keys, tickets, identities) are only counted; zeros in lists of numbers and names are left out.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def _client_hello(body: _Bytes, size: int) -> ClientHello:
         size=size,
         legacy_version=version_name(legacy),
         versions=(version_name(legacy),),
-        ciphers=tuple(cipher_name(suite) for suite in suites if not is_grease(suite)),
+        ciphers=_named(suites, cipher_name),
         session_id_bytes=session,
         grease=any(map(is_grease, suites)),
     )
@@ -259,7 +259,8 @@ def _extensions(body: _Bytes) -> tuple[list[tuple[int, _Bytes]], bool]:
 
 
 def _named(values: tuple[int, ...], name: Callable[[int], str]) -> tuple[str, ...]:
-    return tuple(name(value) for value in values if not is_grease(value))
+    """Return names, without placeholders and without zeros: those stand for what was not kept."""
+    return tuple(name(value) for value in values if value and not is_grease(value))
 
 
 def _read_sni(hello: ClientHello, content: _Bytes) -> ClientHello:
@@ -284,7 +285,7 @@ def _read_alpn(hello: ClientHello, content: _Bytes) -> ClientHello:
     while names.left and len(found) < _MAX_ITEMS:
         name = names.part(1)
         raw = name.take(name.left)
-        if not (len(raw) == 2 and is_grease(int.from_bytes(raw, "big"))):
+        if any(raw) and not (len(raw) == 2 and is_grease(int.from_bytes(raw, "big"))):
             found.append(_text(_Bytes(raw, 0, len(raw))))
     return replace(hello, alpn=tuple(found))
 

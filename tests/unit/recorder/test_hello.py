@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handshake messages are kept without their secrets, whatever they look like and however they arrive."""
+"""Pieces of handshakes become facts, however they arrive."""
 
 from __future__ import annotations
 
@@ -7,25 +7,10 @@ import base64
 import struct
 import zlib
 
-import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
-
-from netdiag.decode.tls import read
-from netdiag.recorder.hello import Hellos, messages, redact, session_id
+from netdiag.decode.kept import messages, redact
+from netdiag.recorder.hello import Hellos
 from netdiag.recording.format import Field, FieldKind, StreamLayout
 from tests.fakes import handshake as tls
-
-SECRETS = (tls.RANDOM, tls.SESSION, tls.SHARE, tls.TICKET, tls.BINDER, tls.CERTIFICATE, tls.COOKIE)
-MARKS = {secret[0] for secret in SECRETS}
-REAL = (
-    tls.modern(psk=True, early=True),
-    tls.server_hello_13(psk=True),
-    tls.server_hello_13(retry=True) + tls.server_hello_13(),
-    tls.flight_12(),
-    tls.client_hello([(0, tls.vector(b"\0" + tls.vector(b"localhost", 2), 2)), (35, tls.TICKET)]),
-    tls.client_hello(version=0x0301),
-)
 
 
 class Facts:
@@ -34,71 +19,6 @@ class Facts:
 
     def fact(self, kind, members):
         self.facts.append({"kind": kind} | members)
-
-
-@pytest.mark.parametrize("data", REAL)
-def test_no_byte_of_a_secret_survives(data):
-    kept = redact(data)
-    assert len(kept) == len(data)
-    assert not MARKS & set(kept)
-
-
-@pytest.mark.parametrize("data", REAL)
-def test_what_is_kept_reads_the_same(data):
-    assert read(redact(data)) == read(data)
-
-
-@pytest.mark.fuzz
-@given(st.sampled_from(REAL), st.data())
-def test_no_byte_of_a_secret_survives_a_cut_message(data, draw):
-    kept = redact(data[: draw.draw(st.integers(0, len(data)))])
-    assert not MARKS & set(kept)
-
-
-def types_of_secrets(data):
-    """Return the places of the types of those extensions that hold a secret: another type is another meaning."""
-    kinds = [tls.numbers(kind) for kind in (35, 41, 44, 51, 0x7777)]
-    headers = [place for place in range(len(data)) if data[place : place + 2] in kinds]
-    return {place + more for place in headers for more in (0, 1)}
-
-
-@pytest.mark.fuzz
-@given(st.sampled_from(REAL), st.data())
-def test_no_secret_survives_a_mangled_message(data, draw):
-    """One changed length may move a few bytes into a list that is kept, but never a whole secret."""
-    place, value = draw.draw(st.integers(0, len(data) - 1)), draw.draw(st.integers(0, 0x7F))
-    kept = redact(data[:place] + bytes([value]) + data[place + 1 :])
-    assert place in types_of_secrets(data) or not [secret for secret in SECRETS if secret in kept]
-
-
-@pytest.mark.parametrize("kind", [0, 10, 16, 28, 41, 43, 45])
-def test_an_extension_that_is_no_list_is_not_kept(kind):
-    assert not MARKS & set(redact(tls.client_hello([(kind, tls.TICKET)])))
-    assert not MARKS & set(redact(tls.server_hello([(kind, tls.TICKET)])))
-
-
-@pytest.mark.fuzz
-@given(st.binary(max_size=400))
-@example(b"\x01\x00\x00\x23" + bytes(40))
-@example(b"\x02" * 60)
-def test_any_bytes_are_taken(data):
-    assert len(redact(data)) == len(data)
-    assert len(messages(data)) <= len(data)
-    assert len(session_id(data)) <= 4
-
-
-def test_records_are_put_together_and_what_is_no_record_ends_them():
-    hello = tls.modern()
-    raw = tls.record(hello[:100]) + tls.record(b"\x01", 20) + tls.record(hello[100:])
-    assert messages(raw + tls.record(b"secret", 23)) == hello
-    assert messages(b"CONNECT api") == b""
-    assert messages(raw[:60]) == hello[:55]
-
-
-def test_four_bytes_of_the_session_id_are_told_apart():
-    assert session_id(tls.modern()) == tls.SESSION[:4]
-    assert session_id(tls.client_hello(session=b"")) == b""
-    assert session_id(tls.certificates()) == b""
 
 
 # --- pieces from the ring -----------------------------------------------------------------------------------------
