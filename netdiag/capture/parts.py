@@ -27,5 +27,7 @@ def stream_sinks(wishes: Wishes) -> list[StreamSink]:
 
 def datagram_sinks(wishes: Wishes) -> list[DatagramSink]:
     """Return who reads datagrams."""
+    from netdiag.capture.quic import QuicSink  # loads a library of ciphers
+
     del wishes
-    return []
+    return [QuicSink()]

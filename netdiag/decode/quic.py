@@ -12,7 +12,7 @@ import functools
 import hashlib
 import hmac
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from cryptography.exceptions import InvalidTag
@@ -141,45 +141,48 @@ def packets(datagram: bytes) -> Iterator[Packet]:
 
 
 def _packet(data: bytes) -> Packet | None:
-    first = data[0]
-    if not first & 0x80:
-        return Packet(kind=Kind.ONE_RTT, data=data) if first & 0x40 and len(data) > _SAMPLE + 4 else None
-    if len(data) < 7:
-        return None
-    version = int.from_bytes(data[1:5], "big")
+    if not data[0] & 0x80:
+        short = data[0] & 0x40 and len(data) > _SAMPLE + 4
+        return Packet(kind=Kind.ONE_RTT, data=data) if short else None
     destination, at = _counted(data, 5)
     source, at = _counted(data, at)
     if destination is None or source is None:
         return None
-    if version == _NEGOTIATION:
-        words = [data[place : place + 4] for place in range(at, min(len(data), at + 4 * _MAX_VERSIONS), 4)]
-        offered = tuple(int.from_bytes(word, "big") for word in words if len(word) == 4)
-        if not offered or len(data) - at & 3:
-            return None
-        return Packet(kind=Kind.NEGOTIATION, destination=destination, source=source, versions=offered, data=data)
-    if not _is_known(version):
-        return Packet(kind=Kind.UNKNOWN, version=version, destination=destination, source=source, data=data)
-    kind = (_KINDS_2 if version == _V2 else _KINDS_1)[first >> 4 & 3]
-    if not first & 0x40 or max(len(destination), len(source)) > _MAX_ID:
-        return None
-    if kind is Kind.RETRY:
-        return Packet(kind=kind, version=version, destination=destination, source=source, data=data, protected_at=at)
-    if kind is Kind.INITIAL:
-        length, at = _integer(data, at)
-        at += length or 0
-    size, at = _integer(data, at)
-    if size is None or size < _SAMPLE + 4 or at > len(data):
-        return None
-    end = at + size
-    return Packet(
-        kind=kind,
-        version=version,
+    packet = Packet(
+        kind=Kind.UNKNOWN,
+        version=int.from_bytes(data[1:5], "big"),
         destination=destination,
         source=source,
-        data=data[:end],
+        data=data,
         protected_at=at,
-        cut=end > len(data),
     )
+    if packet.version == _NEGOTIATION:
+        return _negotiation(packet)
+    return _long(packet) if _is_known(packet.version) else packet
+
+
+def _negotiation(packet: Packet) -> Packet | None:
+    rest = packet.data[packet.protected_at :][: 4 * _MAX_VERSIONS]
+    offered = tuple(int.from_bytes(rest[place : place + 4], "big") for place in range(0, len(rest), 4))
+    return replace(packet, kind=Kind.NEGOTIATION, versions=offered) if offered and not len(rest) % 4 else None
+
+
+def _long(packet: Packet) -> Packet | None:
+    """Tell what a long header of a known version says; None where no such packet can be."""
+    data, at = packet.data, packet.protected_at
+    kind = (_KINDS_2 if packet.version == _V2 else _KINDS_1)[data[0] >> 4 & 3]
+    if not data[0] & 0x40 or max(len(packet.destination), len(packet.source)) > _MAX_ID:
+        return None
+    if kind is Kind.RETRY:
+        return replace(packet, kind=kind)
+    if kind is Kind.INITIAL:
+        token, at = _integer(data, at)
+        at += token or 0
+    size, at = _integer(data, at)
+    if size is None or size < _SAMPLE + 4:
+        return None
+    end = at + size
+    return replace(packet, kind=kind, data=data[:end], protected_at=at, cut=end > len(data))
 
 
 def _is_known(version: int) -> bool:

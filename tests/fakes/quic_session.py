@@ -8,12 +8,13 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
+from aioquic._buffer import Buffer
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
+from aioquic.quic.packet import QuicHeader, encode_quic_retry, encode_quic_version_negotiation, pull_quic_header
 from aioquic.quic.packet import QuicProtocolVersion as Version
-from aioquic.quic.packet import encode_quic_retry, encode_quic_version_negotiation, pull_quic_header
-from aioquic.buffer import Buffer
 from aioquic.tls import SessionTicket
 
 from tests.fakes.tls_session import pair
@@ -57,70 +58,89 @@ def shake(
         path = Path(folder, "pair")
         path.write_bytes(pair())
         server_side.load_cert_chain(path, path)
-    known = {ticket.ticket: ticket} if ticket else {}
     client = QuicConnection(configuration=client_side, session_ticket_handler=tickets.append)
-    return _Talk(client, server_side, known, drop or (lambda *_: False), trip_ms / 2e3).run(
+    return _Talk(client, server_side, drop or (lambda *_: False), trip_ms / 2e3).run(
         tickets, early=early, retry=retry, negotiate=negotiate
     )
 
 
 class _Talk:
-    def __init__(self, client, server_side, known, drop, half) -> None:
-        self.client, self.server_side, self.known, self.drop, self.half = client, server_side, known, drop, half
-        self.server: QuicConnection | None = None
+    halves: ClassVar[dict[bytes, SessionTicket]] = {}
+    """What servers remember of the tickets that they gave."""
+
+    def __init__(
+        self, client: QuicConnection, server_side: QuicConfiguration, drop: Callable[[int, bool], bool], half: float
+    ) -> None:
+        self.client, self.server_side, self.drop, self.half = client, server_side, drop, half
+        self.known = dict(self.halves)
         self.now = 1.0
         self.passed: list[tuple[int, bool, bytes]] = []
 
-    def run(self, tickets, *, early, retry, negotiate) -> Passed:
+    def run(self, tickets: list[SessionTicket], *, early: bool, retry: bool, negotiate: bool) -> Passed:
         self.client.connect(SERVER, now=self.now)
         if early:
             self.client.send_stream_data(0, b"early" * 10)
-        first = self._out(self.client, client=True)
-        destination = b""
+        first = self._first()
         if negotiate:
-            header = pull_quic_header(Buffer(data=first[0]))
-            self._note(
-                encode_quic_version_negotiation(
-                    source_cid=header.destination_cid,
-                    destination_cid=header.source_cid,
-                    supported_versions=[0x1A2A3A4A, 0x709A50C4],
-                ),
-                client=False,
-            )
+            self._negotiate(_header(first[0]))
             return Passed(datagrams=self.passed, ticket=None)
-        retry_id = None
+        origin, retry_id = _header(first[0]).destination_cid, None
         if retry:
-            header = pull_quic_header(Buffer(data=first[0]))
-            retry_id, destination = os.urandom(8), header.destination_cid
-            answer = encode_quic_retry(
-                version=header.version,
-                source_cid=retry_id,
-                destination_cid=header.source_cid,
-                original_destination_cid=header.destination_cid,
-                retry_token=b"token" * 5,
-            )
-            self.now += self.half
-            self._note(answer, client=False)
-            self.now += self.half
-            self.client.receive_datagram(answer, SERVER, now=self.now)
-            first = self._out(self.client, client=True)
+            retry_id = os.urandom(8)
+            first = self._retry(_header(first[0]), retry_id)
         self.now += self.half
-        header = pull_quic_header(Buffer(data=first[0]))
-        self.server = QuicConnection(
+        server = QuicConnection(
             configuration=self.server_side,
-            original_destination_connection_id=destination or header.destination_cid,
+            original_destination_connection_id=origin,
             retry_source_connection_id=retry_id,
             session_ticket_fetcher=self.known.get,
             session_ticket_handler=lambda made: self.known.__setitem__(made.ticket, made),
         )
-        to_server, to_client = first, []
+        self._converse(server, first)
+        if tickets:
+            self.halves[tickets[-1].ticket] = self.known[tickets[-1].ticket]
+        return Passed(datagrams=self.passed, ticket=tickets[-1] if tickets else None)
+
+    def _first(self) -> list[bytes]:
+        """Return the client's first datagrams that are not lost."""
+        while not (first := self._out(self.client, client=True)):
+            due = self.client.get_timer()
+            assert due is not None
+            self.now = due
+            self.client.handle_timer(now=due)
+        return first
+
+    def _negotiate(self, header: QuicHeader) -> None:
+        answer = encode_quic_version_negotiation(
+            source_cid=header.destination_cid,
+            destination_cid=header.source_cid,
+            supported_versions=[0x1A2A3A4A, 0x709A50C4],
+        )
+        self._note(answer, client=False)
+
+    def _retry(self, header: QuicHeader, retry_id: bytes) -> list[bytes]:
+        answer = encode_quic_retry(
+            version=header.version or 0,
+            source_cid=retry_id,
+            destination_cid=header.source_cid,
+            original_destination_cid=header.destination_cid,
+            retry_token=b"token" * 5,
+        )
+        self.now += self.half
+        self._note(answer, client=False)
+        self.now += self.half
+        self.client.receive_datagram(answer, SERVER, now=self.now)
+        return self._out(self.client, client=True)
+
+    def _converse(self, server: QuicConnection, first: list[bytes]) -> None:
+        to_server = first
         for turn in range(12):
             for data in to_server:
-                self.server.receive_datagram(data, CLIENT, now=self.now)
+                server.receive_datagram(data, CLIENT, now=self.now)
             if turn == 2:
-                self.server.send_stream_data(self.server.get_next_available_stream_id(), b"hello" * 300)
-            self._timers(self.server)
-            to_client = self._out(self.server, client=False)
+                server.send_stream_data(server.get_next_available_stream_id(), b"hello" * 300)
+            self._timers(server)
+            to_client = self._out(server, client=False)
             self.now += self.half
             for data in to_client:
                 self.client.receive_datagram(data, SERVER, now=self.now)
@@ -131,11 +151,6 @@ class _Talk:
             self._timers(self.client)
             to_server = self._out(self.client, client=True)
             self.now += self.half
-        ticket = tickets[-1] if tickets else None
-        if ticket:
-            server_ticket = self.known[ticket.ticket]
-            ticket.server_half = server_ticket  # type: ignore[attr-defined]
-        return Passed(datagrams=self.passed, ticket=ticket)
 
     def _timers(self, end: QuicConnection) -> None:
         due = end.get_timer()
@@ -154,3 +169,7 @@ class _Talk:
             if not self.drop(number, client):
                 sent.append(data)
         return sent
+
+
+def _header(data: bytes) -> QuicHeader:
+    return pull_quic_header(Buffer(data=data))
