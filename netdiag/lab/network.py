@@ -3,15 +3,18 @@
 
 `[network]` of a scenario: `rtt_ms` puts client and server into two namespaces with a router that holds packets back;
 without it both share one namespace and its loopback. `rules` are nftables statements for the input hook (`PORT` stands
-for the server's port), `sysctl` sets kernel variables of the client's namespace. Needs root.
+for the server's port), `sysctl` sets kernel variables of the client's namespace, `names` are the settings of a name
+server that the client asks. Needs root.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -19,10 +22,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from netdiag.errors import NotPermitted, Unsupported
+from netdiag.lab.names import NameSettings
 
 __all__ = ["HostNetwork", "Network", "PrivateNetwork", "of"]
 
 CLIENT_IP, SERVER_IP = "10.77.0.1", "10.77.1.1"
+WITH_RESOLVER = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
 
 
 class HostNetwork:
@@ -58,6 +63,10 @@ class PrivateNetwork:
         self.client = f"{stem}-c"
         self.server = f"{stem}-s" if self.rtt_ms else self.client
         self.address = SERVER_IP if self.rtt_ms else "127.0.0.1"
+        self.resolver: Path | None = None
+        """The resolv.conf that leads to the lab's name server."""
+        self.questions: Path | None = None
+        """What that was asked: a line of JSON each."""
         self._cleanup = ExitStack()
 
     def __enter__(self) -> Self:
@@ -73,7 +82,9 @@ class PrivateNetwork:
         self._cleanup.close()
 
     def for_client(self, argv: Sequence[str]) -> list[str]:
-        """Return the command that runs `argv` in the client's namespace."""
+        """Return the command that runs `argv` in the client's namespace, with the lab's name server if there is one."""
+        if self.resolver is not None:
+            argv = ["unshare", "--mount", "sh", "-c", WITH_RESOLVER, str(self.resolver), *argv]
         return inside(self.client, argv)
 
     def for_server(self, argv: Sequence[str]) -> list[str]:
@@ -96,17 +107,33 @@ class PrivateNetwork:
             self._route()
         for name, value in self.settings.get("sysctl", {}).items():
             command(inside(self.client, ["sysctl", "-qw", f"{name}={value}"]))
+        if "names" in self.settings:
+            self._names()
+
+    def _names(self) -> None:
+        settings = NameSettings.read(self.settings["names"])
+        folder = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="netdiag-names-")))
+        folder.chmod(0o755)
+        self.resolver, self.questions, table = folder / "resolv.conf", folder / "facts.jsonl", folder / "names.json"
+        self.resolver.write_text(settings.resolv_conf())
+        table.write_text(json.dumps(self.settings["names"]))
+        argv = [sys.executable, "-m", "netdiag.lab.names", str(table), str(self.questions)]
+        self._helper(inside(self.client, argv), "name server")
+
+    def _helper(self, argv: Sequence[str], what: str, hint: str | None = None) -> None:
+        """Start a process that says `ready`, and end it at the exit."""
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        if process.stdout is not None:
+            self._cleanup.callback(process.stdout.close)
+        self._cleanup.callback(process.wait)
+        self._cleanup.callback(process.terminate)
+        if process.stdout is None or process.stdout.readline().strip() != "ready":
+            raise Unsupported(f"the lab's {what} did not start", hint=hint)
 
     def _route(self) -> None:
         loss = str(self.settings.get("loss", 0.0))
         argv = [sys.executable, "-m", "netdiag.lab.router", self.client, self.server, str(self.rtt_ms / 2), loss]
-        router = subprocess.Popen([*argv, str(self.settings.get("seed", 0))], stdout=subprocess.PIPE, text=True)
-        if router.stdout is not None:
-            self._cleanup.callback(router.stdout.close)
-        self._cleanup.callback(router.wait)
-        self._cleanup.callback(router.terminate)
-        if router.stdout is None or router.stdout.readline().strip() != "ready":
-            raise Unsupported("the lab's router did not start", hint="it needs /dev/net/tun")
+        self._helper([*argv, str(self.settings.get("seed", 0))], "router", "it needs /dev/net/tun")
         for name, own, peer in ((self.client, CLIENT_IP, SERVER_IP), (self.server, SERVER_IP, CLIENT_IP)):
             command(["ip", "-n", name, "addr", "add", f"{own}/32", "dev", "lab0"])
             command(["ip", "-n", name, "link", "set", "lab0", "mtu", "1500", "up"])

@@ -21,6 +21,7 @@ from netdiag.tables.flights import Flights
 from netdiag.tables.handshakes import handshakes
 from netdiag.tables.hellos import Said, hellos
 from netdiag.tables.library import bind, built_for, contexts, join, tls_calls
+from netdiag.tables.lookups import look_ups
 from netdiag.tables.model import Loss, Tables
 from netdiag.tables.names import name_servers, wait_for_names
 from netdiag.tables.processes import processes
@@ -100,8 +101,9 @@ def _look_ups(recording: Recording, tables: dict[str, pd.DataFrame]) -> None:
     lookups, messages = _columns(recording, "name_lookup"), _columns(recording, "dns_message")
     found = tables["resolutions"] = resolutions(lookups, messages, _span_ms(recording) * 1e6)
     if "connections" in tables and "requests" in tables:
-        ends = tables["connections"] = name_servers(tables["connections"], found)
-        tables["requests"] = wait_for_names(tables["requests"], ends, found)
+        sought = look_ups(found)
+        ends = tables["connections"] = name_servers(tables["connections"], sought)
+        tables["requests"] = wait_for_names(tables["requests"], ends, sought)
 
 
 def _silent(ends: pd.DataFrame, found: pd.DataFrame) -> Any:
@@ -137,7 +139,7 @@ def _encrypted(
 ) -> tuple[Any, pd.DataFrame]:
     """Add the handshakes; return which connections' requests are all known from records, and all that are."""
     ticket = tickets(ends, flights)
-    shakes = handshakes(ends, flights, ticket, said)
+    shakes = handshakes(ends, flights, ticket, said, tables.get("retransmits"))
     made = bind(tables.get("tls_calls", empty("tls_calls")), shakes, watched=seen.watched)
     handshake = tables["handshakes"] = join(shakes, made)
     tables["tls_calls"] = made

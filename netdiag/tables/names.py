@@ -9,53 +9,43 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+
+from netdiag.tables.lookups import LookUp
 
 __all__ = ["followed", "name_servers", "wait_for_names"]
 
 _AT_ONCE_NS = 50e6
 _LATEST_NS = 1e9
 """A program that waits longer between the answer and the connection waits for something else."""
+_GIVEN_UP_NS = 60e9
+"""So long a resolver may wait for an answer that never comes."""
+
+_Index = Mapping[tuple[float, str], list[LookUp]]
 
 
-@dataclass(frozen=True, slots=True)
-class _LookUp:
-    row: int
-    name: str
-    started_ns: float
-    ended_ns: float
-    answers: frozenset[str]
+def followed(connections: pd.DataFrame, lookups: Sequence[LookUp]) -> list[LookUp | None]:
+    """Return for each connection the last look-up of its process that gave its address before it opened, or None."""
+    index = _index(lookups)
+    found: list[LookUp | None] = []
+    columns = (connections[name].tolist() for name in ("pid", "remote_ip", "opened_ns", "role"))
+    for pid, address, opened, role in zip(*columns, strict=True):
+        there = index.get((_key(pid), address), []) if role == "client" else []
+        at = bisect_right(there, opened, key=_end) if not math.isnan(opened) else 0
+        found.append(there[at - 1] if at else None)
+    return found
 
 
-_Index = Mapping[tuple[float, str], list[_LookUp]]
-
-
-def followed(connections: pd.DataFrame, resolutions: pd.DataFrame) -> list[int | None]:
-    """Return for each connection the row of the last look-up of its process that gave its address before it opened.
-
-    None where there is none; a look-up of the C library goes before the questions that it asked.
-    """
-    return [None if found is None else found.row for found in _followed(connections, _index(resolutions))]
-
-
-def _index(resolutions: pd.DataFrame) -> _Index:
-    found: dict[tuple[float, str], list[_LookUp]] = {}
-    cells = zip(
-        *(resolutions[name].tolist() for name in ("pid", "name", "started_ns", "duration_ms", "answers", "part_of")),
-        strict=True,
-    )
-    for row, (pid, name, started, took, answers, part_of) in enumerate(cells):
-        if not answers or math.isnan(took) or not math.isnan(part_of) or name is None:
-            continue
-        one = _LookUp(row, name, started, started + took * 1e6, frozenset(answers))
+def _index(lookups: Sequence[LookUp]) -> _Index:
+    found: dict[tuple[float, str], list[LookUp]] = {}
+    for one in lookups:
         for address in one.answers:
-            found.setdefault((_key(pid), address), []).append(one)
-    for lookups in found.values():
-        lookups.sort(key=lambda one: one.ended_ns)
+            found.setdefault((_key(one.pid), address), []).append(one)
+    for there in found.values():
+        there.sort(key=_end)
     return found
 
 
@@ -63,38 +53,33 @@ def _key(pid: float) -> float:
     return -1.0 if math.isnan(pid) else pid
 
 
-def _followed(connections: pd.DataFrame, index: _Index) -> list[_LookUp | None]:
-    found: list[_LookUp | None] = []
-    columns = (connections[name].tolist() for name in ("pid", "remote_ip", "opened_ns", "role"))
-    for pid, address, opened, role in zip(*columns, strict=True):
-        lookups = index.get((_key(pid), address), []) if role == "client" else []
-        at = bisect_right(lookups, opened, key=lambda one: one.ended_ns) if not math.isnan(opened) else 0
-        found.append(lookups[at - 1] if at else None)
-    return found
+def _end(one: LookUp) -> float:
+    """Return when the program could go on: with the last answer, where one never came with the last that did."""
+    ends = [question.ended_ns for question in one.questions if not math.isnan(question.ended_ns)]
+    return max(ends, default=one.started_ns) if math.isnan(one.ended_ns) else one.ended_ns
 
 
-def name_servers(connections: pd.DataFrame, resolutions: pd.DataFrame) -> pd.DataFrame:
+def name_servers(connections: pd.DataFrame, lookups: Sequence[LookUp]) -> pd.DataFrame:
     """Return the connections with `remote_name` where only a look-up tells it."""
-    if not len(resolutions) or not len(connections):
+    if not lookups or not len(connections):
         return connections
-    lookups = _followed(connections, _index(resolutions))
     names = connections["remote_name"].to_numpy(copy=True)
-    for row, one in enumerate(lookups):
+    for row, one in enumerate(followed(connections, lookups)):
         if names[row] is None and one is not None:
             names[row] = one.name
     return connections.assign(remote_name=pd.Series(names, dtype=object, index=connections.index))
 
 
-def wait_for_names(requests: pd.DataFrame, connections: pd.DataFrame, resolutions: pd.DataFrame) -> pd.DataFrame:
+def wait_for_names(requests: pd.DataFrame, connections: pd.DataFrame, lookups: Sequence[LookUp]) -> pd.DataFrame:
     """Return the requests with `dns_ms` of those that opened a connection: they began when the name was asked for.
 
     Where a process's look-ups are seen but none came before the connection, it waited for none; where none of its
     look-ups was ever seen it is not known. What lies between the answer and the connection stays unattributed.
     """
-    if not len(resolutions) or not len(requests):
+    if not lookups or not len(requests):
         return requests
-    waits = _waits(connections, _followed(connections, _index(resolutions)))
-    heard = {_key(pid) for pid in resolutions["pid"].tolist()}
+    waits = _waits(connections, followed(connections, lookups))
+    heard = {_key(one.pid) for one in lookups}
     row = requests["connection"].to_numpy()
     first = np.isnan(requests["dns_ms"].to_numpy())
     known = np.array([_key(pid) in heard for pid in connections["pid"].tolist()], bool)
@@ -108,7 +93,7 @@ def wait_for_names(requests: pd.DataFrame, connections: pd.DataFrame, resolution
         if one is None:
             continue
         before = (opened[at] - one.started_ns) / 1e6
-        took = (one.ended_ns - one.started_ns) / 1e6
+        took = before if math.isnan(one.ended_ns) else one.duration_ms
         columns["dns_ms"][at] = took
         columns["started_ns"][at] = one.started_ns
         columns["total_ms"][at] += before
@@ -116,25 +101,23 @@ def wait_for_names(requests: pd.DataFrame, connections: pd.DataFrame, resolution
     return requests.assign(**columns)
 
 
-def _waits(connections: pd.DataFrame, lookups: list[_LookUp | None]) -> dict[int, _LookUp]:
+def _waits(connections: pd.DataFrame, lookups: Sequence[LookUp | None]) -> dict[int, LookUp]:
     """Return which connections were opened with an answer that had just come."""
-    opened = connections["opened_ns"].tolist()
+    opened: list[float] = connections["opened_ns"].tolist()
     ends: list[float] = connections["ended_ns"].tolist()
     outcomes = connections["outcome"].tolist()
     latest: dict[int, float] = {}
-    """Look-up → when the last attempt at one of its addresses failed, or it ended."""
+    """Look-up → when it ended, or the last attempt at one of its addresses failed."""
     used: set[int] = set()
-    found: dict[int, _LookUp] = {}
-    for row in sorted((row for row, one in enumerate(lookups) if one is not None), key=lambda row: opened[row]):
-        one = lookups[row]
-        if one is None:
-            continue
-        since = latest.setdefault(one.row, one.ended_ns)
-        prompt = opened[row] - one.ended_ns <= _AT_ONCE_NS
-        if prompt or (one.row not in used and opened[row] - since <= _LATEST_NS):
+    found: dict[int, LookUp] = {}
+    order = [(opened[row], row, one) for row, one in enumerate(lookups) if one is not None]
+    for at, row, one in sorted(order, key=lambda each: each[:2]):
+        since = latest.setdefault(one.row, _end(one))
+        patience = _GIVEN_UP_NS if math.isnan(one.ended_ns) else _LATEST_NS
+        if at - _end(one) <= _AT_ONCE_NS or (one.row not in used and at - since <= patience):
             found[row] = one
             if outcomes[row] == "established":
                 used.add(one.row)
         if outcomes[row] != "established":
-            latest[one.row] = max(since, opened[row] if math.isnan(ends[row]) else ends[row])
+            latest[one.row] = max(since, at if math.isnan(ends[row]) else ends[row])
     return found
