@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from netdiag.capture.dns import DnsDatagrams, DnsStreams
 from netdiag.capture.sink import DatagramSink, StreamSink
 
 __all__ = ["Wishes", "datagram_sinks", "stream_sinks"]
@@ -22,7 +23,7 @@ class Wishes:
 def stream_sinks(wishes: Wishes) -> list[StreamSink]:
     """Return who reads TCP streams; for each connection and protocol all of them are asked."""
     del wishes
-    return []
+    return [DnsStreams()]
 
 
 def datagram_sinks(wishes: Wishes) -> list[DatagramSink]:
@@ -30,4 +31,4 @@ def datagram_sinks(wishes: Wishes) -> list[DatagramSink]:
     from netdiag.capture.quic import QuicSink  # loads a library of ciphers
 
     del wishes
-    return [QuicSink()]
+    return [DnsDatagrams(), QuicSink()]
