@@ -95,6 +95,9 @@ class Flag(IntFlag):
     """Its beginning was not seen."""
 
 
+_NONE = Flag(0)
+
+
 @dataclass(slots=True, kw_only=True)
 class Usage:
     """Tokens as the server counted them; None where it did not say."""
@@ -140,7 +143,7 @@ class Exchange:
     """Head and body, with what frames them; in HTTP/2 its HEADERS and DATA frames."""
     response_bytes: int = 0
     ended: Ended = Ended.OPEN
-    flags: Flag = Flag(0)
+    flags: Flag = _NONE
     stream_kind: StreamKind = StreamKind.NONE
     format: Format = Format.UNKNOWN
     model: str | None = None
@@ -151,7 +154,7 @@ class Exchange:
     """HTTP/2: open streams when it began, itself included."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Chunk:
     """What one piece brought of a streamed answer."""
 
@@ -171,7 +174,7 @@ class Chunk:
     """Offset after the first event with content in it; 0 without."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Link:
     """What a connection of HTTP/2 said about itself; 0 = not said."""
 

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The header fields that are kept: the one list is `probes/headers.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+
+from netdiag.assets import data_dir
+from netdiag.decode.http.masking import clean_value
+
+__all__ = ["keep", "kept_names"]
+
+_MOST = 24
+"""Fields kept of one head: x-ratelimit-* stands for any number."""
+
+
+@cache
+def kept_names() -> tuple[Mapping[bytes, str], Mapping[bytes, str]]:
+    """Return shape by whole name, and shape by beginning of a name."""
+    document = tomllib.loads((data_dir("probes") / "headers.toml").read_text(encoding="utf-8"))
+    whole, begins = {}, {}
+    for each in document["header"]:
+        name = each["name"].encode("ascii")
+        if name.endswith(b"*"):
+            begins[name[:-1]] = each["shape"]
+        else:
+            whole[name] = each["shape"]
+    return whole, begins
+
+
+def keep(into: dict[str, str], name: bytes, value: bytes) -> None:
+    """Put a field (lower-case name) into `into`, cleaned, where its name is on the list."""
+    whole, begins = kept_names()
+    shape = whole.get(name)
+    if shape is None:
+        shape = next((shape for start, shape in begins.items() if name.startswith(start)), None)
+        if shape is None or len(name) > 64 or not name.replace(b"-", b"").isalnum():
+            return
+    text = clean_value(shape, value)
+    if text is not None and len(into) < _MOST:
+        into[name.decode("ascii")] = text
