@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from netdiag.analysis import breaks, connect, reuse, tls_course, tls_resumption, transport
+from netdiag.analysis import breaks, connect, reuse, tls_course, tls_interception, tls_resumption, transport
 from netdiag.analysis.case import Case, Options, prepare
 from netdiag.analysis.settle import settle
 from netdiag.findings import Finding, Severity
@@ -24,6 +24,7 @@ ANALYSES: tuple[Analysis, ...] = (
     connect.analyze,
     reuse.analyze,
     tls_course.analyze,
+    tls_interception.analyze,
     tls_resumption.analyze,
     transport.analyze,
 )

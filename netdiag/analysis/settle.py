@@ -23,6 +23,7 @@ _OPENERS = frozenset(
 EXPLAINED_BY: Mapping[str, frozenset[str]] = {
     "tcp.far-server": _OPENERS,
     "tls.context-per-client": _OPENERS,
+    "tls.resumption-refused": frozenset({"tls.interception"}),
     "tcp.retransmits": frozenset({"reuse.silent-drop"}),
     "tcp.syn-retransmit": frozenset({"tcp.accept-queue"}),
     "tcp.reset": frozenset({"tcp.accept-queue", "reuse.fork-shared"}),

@@ -9,6 +9,7 @@ from statistics import median
 from netdiag.analysis.build import Seen, finding, milliseconds
 from netdiag.analysis.case import Case
 from netdiag.analysis.links import NAN, Link, column, known
+from netdiag.analysis.tls_chains import Chains, incomplete_chain
 from netdiag.analysis.tls_contexts import built_anew
 from netdiag.analysis.tls_shakes import INITIAL_WINDOW, Server, Shake, saw, segment, servers
 from netdiag.findings import Finding, Severity
@@ -29,10 +30,15 @@ _EXIT_NS = 150e6
 def analyze(case: Case) -> list[Finding]:
     """Return one finding per cause and server."""
     found: list[Seen | None] = []
-    resent = _resent(case)
+    resent, chains = _resent(case), Chains(case)
     for server in servers(case):
-        found += [_retry(server), _old_version(server), _large_hello(server, resent), _large_flight(server)]
-        found += [_slow_server(server), _slow_client(server), _failed(case, server), _contexts(server)]
+        found += [_retry(server), _old_version(server), _large_flight(server), _slow_server(server)]
+        found += [_slow_client(server), _contexts(server)]
+        failed = [shake for shake in server.shakes if shake.outcome == "failed" and not _at_exit(case, shake)]
+        large, incomplete = _large_hello(server, resent), incomplete_chain(server, failed, chains)
+        explained = {link.row for link in large.links if not link.bytes_received > 0} if large else set()
+        explained |= {link.row for link in incomplete.links} if incomplete else set()
+        found += [large, incomplete, _failed(server, [one for one in failed if one.link.row not in explained])]
     return [finding(case, seen) for seen in found if seen is not None]
 
 
@@ -95,6 +101,8 @@ def _large_hello(server: Server, resent: dict[int, list[float]]) -> Seen | None:
     lost = {shake.id: _last_resent(shake, resent) for shake in large}
     again = [shake for shake in large if known(lost[shake.id])]
     reset = [shake for shake in large if shake not in again and _reset(shake)]
+    if any(_reset(shake) for shake in server.shakes if shake not in large):
+        reset = []  # smaller ones fare no better
     if not again and not reset:
         return None
     hurt = sorted([*again, *reset], key=lambda shake: shake.started_ns)
@@ -107,7 +115,8 @@ def _large_hello(server: Server, resent: dict[int, list[float]]) -> Seen | None:
         confidence=0.7 if again else 0.5,
         cost_ms=waited if again else NAN,
         cause="lost" if again else "reset",
-        breaks=bool(reset),
+        severity=Severity.CRITICAL if all(shake.outcome == "failed" for shake in server.shakes) else None,
+        breaks=any(not shake.completed for shake in hurt),
         words={"bytes": f"{max(shake.client_hello_bytes for shake in hurt):,.0f}"},
     )
 
@@ -185,9 +194,8 @@ def _slow_client(server: Server) -> Seen | None:
     )
 
 
-def _failed(case: Case, server: Server) -> Seen | None:
+def _failed(server: Server, failed: Sequence[Shake]) -> Seen | None:
     """One is enough: an alert, or an end without a Finished that was not the end of the program."""
-    failed = [shake for shake in server.shakes if shake.outcome == "failed" and not _at_exit(case, shake)]
     if not failed:
         return None
     times = [(shake.link.closing_ns - shake.started_ns) / 1e6 for shake in failed if known(shake.link.closing_ns)]

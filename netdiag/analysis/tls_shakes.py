@@ -11,8 +11,9 @@ from netdiag.analysis.build import Seen, milliseconds
 from netdiag.analysis.case import Case, Process
 from netdiag.analysis.links import NAN, Link, column, flag, known, number, text
 from netdiag.findings import Evidence, Severity
+from netdiag.tables.hellos import Chained
 
-__all__ = ["INITIAL_WINDOW", "Server", "Shake", "saw", "segment", "servers"]
+__all__ = ["INITIAL_WINDOW", "Server", "Shake", "all_shakes", "saw", "segment", "servers"]
 
 INITIAL_WINDOW = 10
 """Segments that a server may send before the first acknowledgement: RFC 6928."""
@@ -47,6 +48,12 @@ class Shake:
     network_ms: float
     server_ms: float
     client_ms: float
+    chain: tuple[Chained, ...] | None = None
+    """The server's certificates, its own first; None where they did not pass in the clear."""
+    client_print: str | None = None
+    """What it offers, apart from sessions."""
+    server_print: str | None = None
+    """What the final ServerHello chose, in its order."""
 
     @property
     def completed(self) -> bool:
@@ -105,7 +112,18 @@ class Server:
         return [shake for shake in self.shakes if shake.completed]
 
 
-_TEXT = ("outcome", "alert", "version", "cipher", "group", "sni", "offered", "early_data")
+_TEXT = (
+    "outcome",
+    "alert",
+    "version",
+    "cipher",
+    "group",
+    "sni",
+    "offered",
+    "early_data",
+    "client_print",
+    "server_print",
+)
 _FLAGS = ("resumed", "hello_retry", "resumable")
 _NUMBERS = (
     "started_ns", "duration_ms", "client_hello_bytes", "server_flight_bytes", "certificate_count", "tickets_issued",
@@ -116,7 +134,7 @@ _NUMBERS = (
 def servers(case: Case, *, by_process: bool = False) -> list[Server]:
     """Return the handshakes of the traced clients by program and server; sessions are kept by each process apart."""
     found: dict[tuple[float | str, str], list[Shake]] = {}
-    for shake in _shakes(case):
+    for shake in all_shakes(case):
         pid = shake.link.pid if known(shake.link.pid) else -1.0
         process = case.processes.get(pid)
         program = process.exe if process and process.exe and not by_process else pid
@@ -138,10 +156,11 @@ def _host(shake: Shake) -> str:
     return f"{shake.sni}:{int(port)}" if shake.sni and known(port) else shake.link.remote
 
 
-def _shakes(case: Case) -> list[Shake]:
+def all_shakes(case: Case) -> list[Shake]:
+    """Return the handshakes of both sides, in the order of the table."""
     table = case.tables.handshakes
     read: dict[str, Callable[[Any], Any]] = {
-        **dict.fromkeys(_TEXT, text), **dict.fromkeys(_FLAGS, flag), **dict.fromkeys(_NUMBERS, number),
+        **dict.fromkeys(_TEXT, text), **dict.fromkeys(_FLAGS, flag), **dict.fromkeys(_NUMBERS, number), "chain": _chain,
     }  # fmt: skip
     cells = {name: [convert(cell) for cell in column(table, name)] for name, convert in read.items()}
     rows = zip(column(table, "id"), column(table, "connection"), strict=True)
@@ -150,6 +169,10 @@ def _shakes(case: Case) -> list[Shake]:
         for at, (name, row) in enumerate(rows)
         if 0 <= int(row) < len(case.links)
     ]
+
+
+def _chain(value: Any) -> tuple[Chained, ...] | None:
+    return value if isinstance(value, tuple) and value else None
 
 
 def segment(link: Link) -> float:

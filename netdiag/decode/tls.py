@@ -57,6 +57,8 @@ class ClientHello:
     early_data: bool = False
     psk_modes: tuple[int, ...] = ()
     """0 = psk_ke, 1 = psk_dhe_ke."""
+    extensions: tuple[int, ...] = ()
+    """Numbers of all extensions, without placeholders."""
     grease: bool = False
     cut: bool = False
     """Not all of it was there or fitted: what is absent may have been offered."""
@@ -84,6 +86,8 @@ class ServerHello:
     alpn: str | None = None
     ticket: bool = False
     """TLS 1.2: it will send a NewSessionTicket."""
+    extensions: tuple[int, ...] = ()
+    """Numbers of its extensions, in its order."""
     cut: bool = False
 
     @property
@@ -240,7 +244,8 @@ def _client_hello(body: _Bytes, size: int) -> ClientHello:
             hello = reader(hello, content) if reader else replace(hello, grease=hello.grease or is_grease(kind))
         except _CutError:
             cut = True
-    return replace(hello, cut=cut or body.short)
+    numbers = tuple(kind for kind, _ in extensions if not is_grease(kind))
+    return replace(hello, cut=cut or body.short, extensions=numbers)
 
 
 def _extensions(body: _Bytes) -> tuple[list[tuple[int, _Bytes]], bool]:
@@ -354,7 +359,7 @@ def _chosen(hello: ServerHello, body: _Bytes) -> ServerHello:
             hello = reader(hello, content) if reader else hello
         except _CutError:
             cut = True
-    return replace(hello, cut=cut or body.short)
+    return replace(hello, cut=cut or body.short, extensions=tuple(kind for kind, _ in extensions))
 
 
 def _chosen_alpn(hello: ServerHello, content: _Bytes) -> ServerHello:

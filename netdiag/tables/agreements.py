@@ -21,11 +21,13 @@ __all__ = ["NAMES", "agreements"]
 
 NAMES = (
     "version", "cipher", "group", "sni", "alpn_offered", "alpn", "offered", "resumed", "early_data", "hello_retry",
-    "client_hello_bytes", "certificate_count", "tickets_issued", "resumable",
+    "client_hello_bytes", "certificate_count", "tickets_issued", "resumable", "chain", "client_print", "server_print",
 )  # fmt: skip
 """Columns of `handshakes` that the messages tell."""
 
 _CERTIFICATE = 11
+_PADDING, _PSK, _EARLY_DATA = 21, 41, 42
+"""Extensions that come and go with the session that a client offers."""
 
 
 def agreements(said: Mapping[int, Said], rows: int) -> dict[str, Objects]:
@@ -48,7 +50,18 @@ def _offer(said: Said) -> dict[str, Any]:
         "offered": _offered(said, hello),
         "early_data": "offered" if hello.early_data else None if hello.cut else "none",
         "client_hello_bytes": hello.size,
+        "client_print": None if hello.cut else _client_print(hello),
     }
+
+
+def _client_print(hello: ClientHello) -> str:
+    """Return what tells clients apart; browsers send their extensions in another order each time."""
+    kinds = sorted(set(hello.extensions) - {_PADDING, _PSK, _EARLY_DATA})
+    return " ".join((*hello.versions, *hello.ciphers, *hello.groups, *hello.alpn, *map(str, kinds)))
+
+
+def _server_print(final: ServerHello, group: str | None) -> str:
+    return " ".join((final.version, final.cipher, group or "-", *map(str, final.extensions)))
 
 
 def _offered(said: Said, hello: ClientHello) -> str | None:
@@ -74,7 +87,7 @@ def _choice(said: Said) -> dict[str, Any]:
         return found | ({name: getattr(retry, name) for name in ("version", "cipher", "group")} if retry else {})
     found |= {"hello_retry": retried, "version": final.version, "cipher": final.cipher}
     found |= _choice_13(said, final, retried=retried) if final.is_13 else _choice_12(said, final)
-    return found
+    return found | {"chain": said.chain, "server_print": _server_print(final, found["group"])}
 
 
 def _choice_13(said: Said, final: ServerHello, *, retried: bool) -> dict[str, Any]:

@@ -35,10 +35,17 @@ _MAX_RESUMED_FLIGHT, _MIN_FULL_FLIGHT = 250, 400
 _NUMBERS = ("client_hello_bytes", "certificate_count", "tickets_issued")
 
 
-def handshakes(connections: pd.DataFrame, flights: Flights, tickets: Bools, said: Mapping[int, Said]) -> pd.DataFrame:
+def handshakes(
+    connections: pd.DataFrame,
+    flights: Flights,
+    tickets: Bools,
+    said: Mapping[int, Said],
+    resent: pd.DataFrame | None = None,
+) -> pd.DataFrame:
     """Return the handshakes that were seen from their ClientHello on, in order of time.
 
-    `tickets` tells which records are session tickets of TLS 1.3; `said` has the messages by row of the connection.
+    `tickets` tells which records are session tickets of TLS 1.3; `said` has the messages by row of the connection;
+    `resent` are the traced side's retransmissions: waiting for one is the network's time.
     """
     f = flights
     completed = _completed(f)
@@ -53,7 +60,7 @@ def handshakes(connections: pd.DataFrame, flights: Flights, tickets: Bools, said
         "outcome": outcome.astype(object),
         "alert": alert,
         "server_flight_bytes": np.where(completed, _server_flight(f), np.nan),
-        **_sides(connections, f, completed),
+        **_sides(connections, f, completed, _resent(resent)),
         **_agreed(f, tickets, completed, said),
     }
     # what looks like a hello behind a Finished is of a later one, or noise: where it began was not seen
@@ -184,14 +191,22 @@ def _ticket_count(f: Flights, tickets: Bools) -> Floats:
     return np.where(f.old, old, new).astype(np.float64)
 
 
-def _sides(connections: pd.DataFrame, f: Flights, completed: Bools) -> dict[str, Any]:
+def _resent(table: pd.DataFrame | None) -> dict[int, Floats]:
+    """Return the instants of retransmissions by connection."""
+    if table is None or not len(table):
+        return {}
+    rows, at = table["connection"].to_numpy(), table["at_ns"].to_numpy()
+    return {int(row): np.sort(at[rows == row]) for row in np.unique(rows)}
+
+
+def _sides(connections: pd.DataFrame, f: Flights, completed: Bools, resent: Mapping[int, Floats]) -> dict[str, Any]:
     """Return how long each side worked, and the rest as the network's.
 
     Each answer of the server, and a request to retry is one, takes a round trip that is not its work. Where the
     server's end was traced it is the client's answers that hold the round trips.
     """
     rtt = connections["min_rtt_ms"].to_numpy()
-    asked, answered = _turnarounds(f, f.client), _turnarounds(f, ~f.client)
+    asked, answered = _turnarounds(f, f.client, resent), _turnarounds(f, ~f.client, resent)
     client = (connections["role"] == "client").to_numpy()
     server_ms = answered[0] - np.where(client, answered[1] * rtt, 0.0)
     client_ms = asked[0] - np.where(client, 0.0, asked[1] * rtt)
@@ -202,11 +217,11 @@ def _sides(connections: pd.DataFrame, f: Flights, completed: Bools) -> dict[str,
     return {name: np.where(completed, values, np.nan) for name, values in sides.items()}
 
 
-def _turnarounds(f: Flights, mine: Bools) -> tuple[Floats, Floats]:
+def _turnarounds(f: Flights, mine: Bools, resent: Mapping[int, Floats]) -> tuple[Floats, Floats]:
     """Return the time that one side took to answer, in ms, and how often it did, up to the client's Finished.
 
     An answer of the client ends with the last record of its flight, one of the server with its first: the rest of a
-    long flight is on the way.
+    long flight is on the way. Before the last retransmission of the question nobody could answer it.
     """
     part = np.flatnonzero((f.index >= f.hello[f.row]) & (f.index <= f.finished[f.row]) & _speaks(f))
     row, own, at = f.row[part], mine[part], f.time[part]
@@ -214,9 +229,22 @@ def _turnarounds(f: Flights, mine: Bools) -> tuple[Floats, Floats]:
     answers, works = np.zeros(len(part), bool), np.zeros(len(part), bool)
     answers[1:] = inside & own[1:] & ~own[:-1]
     works[1:] = inside & own[1:] & (~own[:-1] | (f.client[part] & (part > f.server_hello[row]))[1:])
-    took = np.append(0.0, np.diff(at) / 1e6)[: len(part)]
+    asked = _asked(at, row, f.sent[part], resent)
+    took = np.append(0.0, (at[1:] - asked[:-1]) / 1e6)[: len(part)]
     total = np.bincount(row[works], weights=took[works], minlength=f.rows)
     return total.astype(np.float64), np.bincount(row[answers], minlength=f.rows).astype(np.float64)
+
+
+def _asked(at: Floats, row: Any, sent: Bools, resent: Mapping[int, Floats]) -> Floats:
+    """Return when what the traced side sent in each record was sent for the last time before something came back."""
+    asked = at.copy()
+    for connection, times in resent.items():
+        low, high = np.searchsorted(row, (connection, connection + 1))
+        for place in range(low, high - 1):
+            again = times[(times > at[place]) & (times < at[place + 1])]
+            if sent[place] and not sent[place + 1] and len(again):
+                asked[place] = again[-1]
+    return asked
 
 
 def _speaks(f: Flights) -> Bools:

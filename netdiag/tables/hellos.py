@@ -11,7 +11,7 @@ import base64
 import binascii
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,24 @@ import pandas as pd
 from netdiag.decode.tls import Messages, read
 from netdiag.tables.connections import Sockets
 
-__all__ = ["Said", "hellos"]
+__all__ = ["Chained", "Said", "hellos"]
 
 _MAX_BYTES = 1 << 16
 """Of the handshake messages of one direction; the recorder keeps a quarter of it."""
 _MAX_COOKIE = 1 << 63
+_MAX_CHAIN, _MAX_SIZE = 16, 1 << 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chained:
+    """A certificate of a server's chain: names are numbers, equal for equal names of one recording."""
+
+    size: int
+    """Bytes."""
+    subject: int | None
+    issuer: int | None
+    fetchable: bool
+    """It tells where its issuer's certificate is to be had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +52,8 @@ class Said:
     client_session: str | None = None
     """First four bytes of the session id that the client offered, in hex; None where there is none."""
     server_session: str | None = None
+    chain: tuple[Chained, ...] | None = None
+    """The server's certificates, its own first; None where they did not pass in the clear."""
     session_known: bool = False
     """A server had given that session id to a client before: it is no random one for old middleboxes."""
 
@@ -53,6 +68,7 @@ class _Direction:
     data: bytes = b""
     whole: bool = True
     session: str | None = None
+    chain: tuple[Chained, ...] | None = None
 
 
 def hellos(
@@ -78,6 +94,7 @@ def hellos(
             server_whole=answer.whole,
             client_session=client.session,
             server_session=answer.session,
+            chain=answer.chain,
             session_known=client.session in issued,
         )
         if answer.session is not None and not said[row].echoed:
@@ -105,9 +122,25 @@ def _join(facts: list[Mapping[str, Any]], rows: list[int]) -> dict[tuple[int, st
         one = found.setdefault((row, fact["direction"]), _Direction())
         session = fact.get("session")
         one.session = one.session or (session if isinstance(session, str) and session else None)
+        one.chain = one.chain or _chain(fact.get("chain"))
         one.whole = one.whole and fact.get("whole") is True and text is not None
         one.data = (one.data + (text or b""))[:_MAX_BYTES]
     return found
+
+
+def _chain(value: object) -> tuple[Chained, ...] | None:
+    if not isinstance(value, list) or not 0 < len(value) <= _MAX_CHAIN:
+        return None
+    found: list[Chained] = []
+    for entry in value:
+        if not isinstance(entry, list) or len(entry) != len(fields(Chained)):
+            return None
+        size, subject, issuer, fetchable = entry
+        numbers = all(name is None or (type(name) is int and name > 0) for name in (subject, issuer))
+        if not numbers or type(size) is not int or not 0 < size < _MAX_SIZE or type(fetchable) is not bool:
+            return None
+        found.append(Chained(size=size, subject=subject, issuer=issuer, fetchable=fetchable))
+    return tuple(found)
 
 
 def _text(fact: Mapping[str, Any], texts: dict[int, bytes]) -> bytes | None:

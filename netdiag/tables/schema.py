@@ -64,11 +64,11 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     "handshakes": _ordered(
         """id connection pid library started_ns duration_ms outcome alert version cipher group sni alpn_offered alpn
         offered resumed early_data hello_retry client_hello_bytes server_flight_bytes certificate_count tickets_issued
-        network_ms server_ms client_ms source resumable client_cpu_ms""",
+        network_ms server_ms client_ms source resumable client_cpu_ms chain client_print server_print""",
         _typed(
             int64="connection",
             object="""id library outcome alert version cipher group sni alpn_offered alpn offered resumed early_data
-            hello_retry source resumable""",
+            hello_retry source resumable chain client_print server_print""",
         ),
     ),
     "records": _ordered(

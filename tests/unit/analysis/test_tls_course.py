@@ -88,9 +88,22 @@ def test_a_large_hello_that_was_lost():
 
 def test_a_large_hello_that_was_answered_by_a_reset():
     ends = {"closed_by": "remote", "close": "rst", "closing_at": 20.0, "bytes_received": 0.0}
-    found = play(LARGE | {"outcome": "failed"}, ends=ends)
-    assert found["tls.large-client-hello"].cause == "reset"
-    assert found["tls.handshake-failed"].cause == "reset"
+    finding = only(play(LARGE | {"outcome": "failed"}, ends=ends), "tls.large-client-hello")
+    assert (finding.cause, finding.severity) == ("reset", Severity.CRITICAL)
+
+
+def test_a_reset_that_smaller_hellos_meet_too_is_not_for_their_size():
+    ends = {"closed_by": "remote", "close": "rst", "closing_at": 20.0, "bytes_received": 0.0}
+    finding = only(play(*[LARGE | FAILED, FAILED] * 2, ends=ends), "tls.handshake-failed")
+    assert (finding.cause, finding.count) == ("reset", 4)
+
+
+def test_a_large_hello_that_was_lost_for_good_is_one_cause():
+    again = [{"connection": 0, "at_ns": 0.25e9, "bytes": 1448.0}]
+    ends = {"closed_by": "local", "close": "timeout", "closing_at": 5000.0, "bytes_received": 0.0}
+    assert only(play(LARGE | FAILED, ends=ends, retransmits=again), "tls.large-client-hello").cause == "lost"
+    told = play(LARGE | FAILED | {"alert": "unknown_ca"}, ends=ends | {"bytes_received": 900.0}, retransmits=again)
+    assert set(told) == {"tls.large-client-hello", "tls.handshake-failed"}, "an answer that is refused is another cause"
 
 
 def test_a_flight_beyond_the_first_window():

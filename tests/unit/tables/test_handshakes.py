@@ -26,8 +26,11 @@ ABBREVIATED12 = [
 RETRY13 = [(0.2, "send", 22, 300, 1), (0.5, "receive", 22, 88, 2), *FULL13]
 
 
-def handshake(records, version=3, second=0, **members):
+def handshake(records, version=3, second=0, resent=(), **members):
     builder = RecordingBuilder().connection([], srtt=2000, min_rtt=1000, **members)
+    for at in resent:
+        when = 1_000_000_000_000 + round(at * 1e6)
+        builder.record("tcp_io", cookie=1, time=when, began=when, ended=when, bytes=512, calls=1, direction=3)
     for at, side, kind, length, first in records:
         members = {"version": version, "second": second if kind == 21 else 0}
         builder.record(
@@ -60,6 +63,27 @@ def test_who_took_the_time():
     row = handshake(FULL13)
     assert (row["network_ms"], row["server_ms"], row["client_ms"]) == (1, 1, 4)
     assert row["server_flight_bytes"] == 122 + 1 + 1212 + 3 * 5
+
+
+def later(records, ms):
+    """Return the records with all but the first so much later."""
+    return [records[0], *((at + ms, *rest) for at, *rest in records[1:])]
+
+
+def test_waiting_for_a_lost_hello_is_not_the_server_s_time():
+    row = handshake(later(FULL13, 200), resent=[201])
+    assert (row["network_ms"], row["server_ms"], row["client_ms"]) == (201, 1, 4)
+    assert handshake(later(FULL13, 200))["server_ms"] == 201
+    assert handshake(later(FULL13, 200), resent=[0.5, 300])["server_ms"] == 201, "it was another one that was lost"
+    twice = handshake(later(FULL13, 600), resent=[201, 601])
+    assert (twice["network_ms"], twice["server_ms"]) == (601, 1)
+
+
+def test_a_lost_flight_of_a_server_is_not_the_client_s_time():
+    mirrored = [(at, "receive" if side == "send" else "send", *rest) for at, side, *rest in FULL13]
+    late = [*mirrored[:4], *((at + 300, *rest) for at, *rest in mirrored[4:])]
+    assert handshake(late, role=2)["client_ms"] == pytest.approx(303)
+    assert handshake(late, role=2, resent=[203])["client_ms"] == pytest.approx(103)
 
 
 def test_a_hello_behind_the_finished_begins_nothing():

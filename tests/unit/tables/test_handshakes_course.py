@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from netdiag.recorder.hello import redact
+from netdiag.decode.kept import redact
 from netdiag.tables import build
 from netdiag.testing import START_NS, RecordingBuilder
 from tests.fakes import handshake as tls

@@ -9,11 +9,11 @@ import zlib
 import numpy as np
 import pytest
 
+from netdiag.decode.kept import redact
 from netdiag.decode.tls import read
-from netdiag.recorder.hello import redact
 from netdiag.tables.columns import Columns
 from netdiag.tables.connections import connections, sockets
-from netdiag.tables.hellos import Said, hellos
+from netdiag.tables.hellos import Chained, Said, hellos
 from netdiag.testing import START_NS, RecordingBuilder, records_of
 from tests.fakes import handshake as tls
 
@@ -100,3 +100,23 @@ def test_no_facts_no_rows():
     assert said() == {}
     assert Said().echoed is False
     assert np.size(list(said(fact("send", tls.modern())))) == 1
+
+
+def test_a_server_s_chain_is_told():
+    answer = fact("receive", tls.flight_12(), id=2, chain=[[900, 1, 2, True], [800, 2, None, False]])
+    one = said(fact("send", tls.client_hello(), chain=[[1, 9, 9, False]]), answer)[0]
+    assert one.chain == (
+        Chained(size=900, subject=1, issuer=2, fetchable=True),
+        Chained(size=800, subject=2, issuer=None, fetchable=False),
+    )
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        [], {}, "x", 3, [3], [[]], [[1, 2, 3]], [[0, 1, 1, False]], [[1, -1, 1, False]], [[1, 1, "a", False]],
+        [[1, 1, 1, 1]], [[True, 1, 1, True]], [[1 << 24, 1, 1, True]], [[1, 1, 1, True]] * 17,
+    ],
+)  # fmt: skip
+def test_a_chain_that_is_none_is_not_believed(chain):
+    assert said(fact("receive", tls.flight_12(), chain=chain))[0].chain is None

@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 import pytest
 
-from netdiag.recorder.hello import redact
+from netdiag.decode.kept import redact
 from netdiag.recording.reader import Recording, dtype_of
 from netdiag.tables import build
 from netdiag.testing import START_NS, header, layout
