@@ -17,7 +17,7 @@ __all__ = ["Conversation", "Told"]
 Told: TypeAlias = Exchange | Chunk
 """An exchange is told when it is over or given up, a chunk at once; a chunk may precede its exchange."""
 
-_MOST_HELD = 4
+_MOST_HELD = 32
 """Pieces that are held until it is known what is spoken."""
 _FEW_BYTES = 24
 _MOST_NESTED = 2

@@ -16,7 +16,7 @@ __all__ = ["Head", "is_request_start", "is_response_start", "note_request", "not
 # RFC 9112 sections 3 and 4
 _REQUEST = re.compile(rb"([A-Z][A-Z-]{0,15}) (\S{1,65536}) HTTP/1\.([01])\Z")
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [^\r\n]*)?\Z")
-_REQUEST_START = re.compile(rb"[A-Z][A-Z-]{0,15} (?:[/*]|[A-Za-z][A-Za-z0-9+.-]*://|[\w.\[\]:-]+:[0-9]+ )")
+_REQUEST_START = re.compile(rb"(?!PRI )[A-Z][A-Z-]{0,15} (?:[/*]|[A-Za-z][A-Za-z0-9+.-]*://|[\w.\[\]:-]+:[0-9]+ )")
 _STATUS_START = re.compile(rb"HTTP/1\.[01] [1-5][0-9]{2}[ \r\n]")
 _LINE = re.compile(rb"\r?\n")
 _MOST_FIELDS = 256
