@@ -42,6 +42,7 @@ _PROTOCOLS = ("tcp", "udp", "icmp")
 @click.option(
     "--flows", type=click.IntRange(0, 64), default=1, show_default=True, help="Flows per burst; 0: as needed."
 )
+@click.option("--odd", is_flag=True, help="Unusual packets, too: large ones, ECN, SYNs with data. Needs root.")
 @click.option("--watch", is_flag=True, help="Repeat, and print changes, until Ctrl-C.")
 @click.option(
     "--every", metavar="S", type=click.FloatRange(min=5), default=60.0, show_default=True, help="With --watch."

@@ -21,7 +21,7 @@ from netdiag.cli.route_words import position
 from netdiag.errors import InputUnreadable, UsageError
 from netdiag.render import Options, route
 from netdiag.render import route_pair as side_by_side
-from netdiag.route import document, exports, history, landmarks, loads
+from netdiag.route import document, exports, history, landmarks, loads, odd
 from netdiag.route import replay as replays
 from netdiag.route.check import Plan, check
 from netdiag.route.claims import claims
@@ -152,9 +152,12 @@ def _measure(host: str, port: int, given: Mapping[str, Any]) -> Measurement:
         latitude=latitude,
         longitude=longitude,
         marks=marks,
+        odd=given["odd"],
     )
     if proxy := _proxy(host):
         say(f"programs reach {host} through the proxy {proxy} (HTTPS_PROXY); the direct way is measured")
+    if given["odd"]:
+        odd.ready()
     progress = say if sys.stderr.isatty() else _quiet
     measurement = check(plan, LiveProber(base_ns), names, base_ns, say=progress)
     return replace(measurement, asked=(*measurement.asked, *_asked_for_load(given["load"])))

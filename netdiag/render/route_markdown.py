@@ -42,6 +42,9 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield from _path(document, path)
     others = [row for row in document["findings"] if row["code"] != f"route.{detour['class']}"]
     yield from _list("Also found", [f"{row['title']} ({row['code']})" for row in others])
+    yield from _list(
+        "Unusual packets", [f"{one['ip']}: {text}" for one in document.get("odd", ()) for text in one["says"]]
+    )
     data = [f"{row['source']}: {row['date'] or 'no date'}, {row['licence']}" for row in document["data"]]
     yield from _list("Data", [*data, *(row["attribution"] for row in document["data"] if row["attribution"])])
     asked = [f"{row['purpose']}: {row['address']}, {row['count']} times" for row in document["asked"]]

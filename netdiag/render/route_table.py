@@ -32,6 +32,7 @@ def render(document: Mapping[str, Any], options: Options) -> str:
     """Return the report, at most `options.width` columns wide."""
     paper = Paper(width=options.width, color=options.color)
     _verdict(paper, document)
+    _troubles(paper, document)
     paths = document["paths"]
     for path in paths:
         _path(paper, document, path, verbose=options.verbose)
@@ -54,7 +55,7 @@ def headline(document: Mapping[str, Any]) -> tuple[str, str, str]:
     word, style = _VERDICTS.get(detour["verdict"], ("UNKNOWN", "info"))
     if detour["class"] == "long-haul":
         word = "NO DETOUR"
-    parts = [safe(detour["says"])]
+    parts = [safe(detour["says"].removeprefix("no detour: "))]
     if detour["verdict"] in ("suspect", "confirmed") and detour["extra_ms"] is not None:
         parts = [f"{safe(detour['says'])}: +{detour['extra_ms']:.1f} ms a round trip"]
     if detour["confidence"] is not None:
@@ -126,8 +127,9 @@ def _path(paper: Paper, document: Mapping[str, Any], path: Mapping[str, Any], *,
     flow = "one flow" if path["flow"] == "single" else "multi-flow, as without root"
     if steps:
         paper.labelled("AS path", f"{steps} (borders ±1 hop; {flow})")
-    for note in path["notes"]:
-        paper.labelled("note", safe(note))
+    odd = [text for one in document.get("odd", ()) if one["ip"] == path["ip"] for text in one["says"]]
+    for label, text in (*(("note", text) for text in path["notes"]), *(("odd", text) for text in odd)):
+        paper.labelled(label, safe(text))
 
 
 def _outcomes(address: Mapping[str, Any]) -> str:
@@ -252,13 +254,33 @@ def _pops(paper: Paper, document: Mapping[str, Any]) -> None:
         paper.line(f"{left} {figures}  {fit(losses, 6)} {fit(load, 8)} {action}{reason}")
 
 
-def _others(paper: Paper, document: Mapping[str, Any]) -> None:
+def _apart(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the findings that are not the verdict itself."""
     kind = document["detour"]["class"]
-    for finding in document["findings"]:
-        if finding["code"] == f"route.{kind}":
+    yield from (finding for finding in document["findings"] if finding["code"] != f"route.{kind}")
+
+
+def _troubles(paper: Paper, document: Mapping[str, Any]) -> None:
+    """Print what is wrong beside the verdict, below it: it may be worse than a detour."""
+    for finding in _apart(document):
+        if finding["severity"] == "info":
             continue
-        text = f"{safe(finding['title'])} · {finding['code']} · {finding['confidence']:.2f}"
-        paper.labelled("also", text, style=finding["severity"])
+        head = f"{finding['severity'].upper()}  "
+        for row, text in enumerate(wrap(safe(finding["title"]), paper.width - len(head))):
+            paper.line(f"{' ' * len(head) if row else head}{text}", finding["severity"])
+        paper.labelled("what", f"{finding['code']} · {finding['confidence']:.2f}", indent=2)
+        notes = [safe(row["note"]) for row in finding["evidence"] if row["note"]]
+        if notes:
+            paper.labelled("proof", "; ".join(notes), indent=2)
+        for advice in finding["advice"][:1]:
+            paper.labelled("fix", safe(advice["text"]), indent=2)
+
+
+def _others(paper: Paper, document: Mapping[str, Any]) -> None:
+    for finding in _apart(document):
+        if finding["severity"] == "info":
+            text = f"{safe(finding['title'])} · {finding['code']} · {finding['confidence']:.2f}"
+            paper.labelled("also", text, style="info")
 
 
 def _data(paper: Paper, document: Mapping[str, Any]) -> None:

@@ -20,16 +20,18 @@ from netdiag.route.model import (
     Asked,
     Clocks,
     Connect,
+    ConnectOutcome,
     Landmark,
     Measurement,
     Method,
+    Odd,
     Protocol,
     Target,
     Trace,
     Vantage,
 )
 from netdiag.route.names import Names, subnet_of, system_resolvers
-from netdiag.route.prober import ConnectRequest, Prober, TraceRequest
+from netdiag.route.prober import ConnectRequest, OddRequest, Prober, TraceRequest
 
 __all__ = ["Plan", "check"]
 
@@ -62,6 +64,8 @@ class Plan:
     longitude: float | None = None
     marks: Marks = ()
     privileged: bool | None = None
+    odd: bool = False
+    """Send unusual packets to the target, too. Needs root and Scapy."""
 
 
 def check(
@@ -73,6 +77,7 @@ def check(
     ips = found[:_MOST_ADDRESSES]
     say(f"measuring {len(ips)} addresses")
     traces, connects, marks = _measure(plan, prober, ips)
+    odd = _odd(plan, prober, traces, connects)
     if plan.names and not plan.offline:
         say("looking up names")
         _name_routers(plan, names, traces)
@@ -89,7 +94,8 @@ def check(
         connects=(*connects, *marks),
         landmarks=plan.marks,
         lookups=tuple(names.lookups),
-        asked=(*_asked(traces, connects), *_asked_marks(marks), *names.asked),
+        odd=odd,
+        asked=(*_asked(traces, connects), *_asked_odd(odd), *_asked_marks(marks), *names.asked),
     )
 
 
@@ -171,6 +177,33 @@ def _connect_requests(plan: Plan, ip: str, *, full: bool) -> list[ConnectRequest
     return requests
 
 
+def _odd(plan: Plan, prober: Prober, traces: Sequence[Trace], connects: Sequence[Connect]) -> tuple[Odd, ...]:
+    """Return unusual probes: as wished, and ClientHellos of two sizes where no TLS handshake was ever answered."""
+    found = []
+    for trace in traces:
+        secure = plan.http and not plan.offline and plan.protocol is Protocol.TCP
+        hung = any(connect.ip == trace.ip and _hangs(connect) for connect in connects)
+        if plan.odd or (secure and hung):
+            name = plan.host if secure else None
+            reached = (probe.ttl for probe in trace.probes if probe.reply is not None and not probe.far)
+            request = OddRequest(
+                ip=trace.ip, port=plan.port, server_name=name, raw=plan.odd, last_ttl=max(reached, default=30)
+            )
+            found.append(prober.odd(request))
+    return tuple(found)
+
+
+def _hangs(connect: Connect) -> bool:
+    """Tell whether connections stand and every TLS handshake on them timed out."""
+    tried = [
+        one
+        for one in connect.attempts
+        if one.outcome is ConnectOutcome.ESTABLISHED and (one.tls is not None or one.error is not None)
+    ]
+    dead = [one for one in tried if one.tls is None and (one.error or "").lower() in ("timeout", "etimedout")]
+    return len(dead) > _FEW and len(dead) == len(tried)
+
+
 def _mark_request(mark: Landmark) -> ConnectRequest:
     return ConnectRequest(ip=mark.host, port=mark.port, attempts=5, landmark=mark.name)
 
@@ -214,6 +247,13 @@ def _asked(traces: Iterable[Trace], connects: Iterable[Connect]) -> Iterable[Ask
         requests = sum(attempt.http is not None for attempt in connect.attempts)
         if requests:
             yield Asked(purpose="https", address=connect.ip, port=connect.port, count=requests)
+
+
+def _asked_odd(odd: Iterable[Odd]) -> Iterable[Asked]:
+    for one in odd:
+        for purpose, count in (("odd", len(one.probes)), ("tls", len(one.greetings))):
+            if count:
+                yield Asked(purpose=purpose, address=one.ip, port=one.port, count=count)
 
 
 def _asked_marks(connects: Iterable[Connect]) -> Iterable[Asked]:

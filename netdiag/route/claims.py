@@ -10,7 +10,6 @@ from netdiag.addresses import endpoint
 from netdiag.catalog import catalog
 from netdiag.findings import Evidence, Finding, Severity, Subject
 from netdiag.route import flips
-from netdiag.route.model import Connect, ConnectOutcome
 from netdiag.route.survey import Address, Survey
 from netdiag.units import format_ms, format_percent
 
@@ -18,7 +17,6 @@ __all__ = ["claims"]
 
 _LOSS = 0.03
 _LEAST_MS = 10.0
-_LEAST_BLACK = 3
 _ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 
 
@@ -26,8 +24,7 @@ def claims(survey: Survey) -> list[Finding]:
     """Return the findings, the most severe first, then by cost."""
     found = [*_detour(survey), *_choice(survey)]
     for address in survey.addresses:
-        connects = [one for one in survey.measurement.connects if one.ip == address.ip and one.landmark is None]
-        found += [*_loss(survey, address), *_flip(survey, address), *_black_hole(survey, address, connects)]
+        found += [*_loss(survey, address), *_flip(survey, address), *_black_hole(survey, address)]
     return sorted(found, key=lambda one: (_ORDER.index(one.severity), -(one.cost_ms or 0.0)))
 
 
@@ -168,24 +165,22 @@ def _choice(survey: Survey) -> Iterable[Finding]:
     )
 
 
-def _black_hole(survey: Survey, address: Address, connects: Iterable[Connect]) -> Iterable[Finding]:
-    stood = [
-        attempt
-        for connect in connects
-        for attempt in connect.attempts
-        if attempt.outcome is ConnectOutcome.ESTABLISHED and (attempt.tls is not None or attempt.error is not None)
-    ]
-    timed_out = [one for one in stood if one.tls is None and "timeout" in (one.error or "").lower().replace(" ", "")]
-    if len(timed_out) < _LEAST_BLACK or len(timed_out) < len(stood):
+def _black_hole(survey: Survey, address: Address) -> Iterable[Finding]:
+    hole = next((one.black_hole for one in survey.oddities if one.ip == address.ip and one.black_hole), None)
+    if hole is None:
         return
+    larger = f"over {hole.passed} bytes" if hole.passed is not None else "of full size"
+    where = f" beyond hop {hole.last_ttl} ({hole.last_ip})" if hole.last_ttl is not None else ""
+    way = "to" if hole.way == "there" else "from"
     yield _make(
         survey,
         "route.mtu-blackhole",
-        severity=Severity.WARNING,
-        confidence=0.5,
-        values={"host": address.ip},
+        severity=Severity.CRITICAL,
+        confidence=hole.confidence,
+        values={"host": address.ip, "larger": larger, "where": where, "way": way, "proof": hole.proof[0]},
         ip=address.ip,
-        count=len(timed_out),
-        of=len(stood),
-        cause="handshake-unanswered",
+        count=hole.silent,
+        of=hole.sent,
+        cause=hole.way,
+        notes=hole.proof[1:],
     )

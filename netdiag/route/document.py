@@ -13,7 +13,7 @@ from typing import Any
 from netdiag import __version__
 from netdiag.findings import Finding
 from netdiag.route import knowledge as known
-from netdiag.route import store
+from netdiag.route import oddities, store
 from netdiag.route.claims import claims
 from netdiag.route.hops import Hop, Responder
 from netdiag.route.knowledge import Knowledge
@@ -48,6 +48,7 @@ def build(
         "baseline": None if survey.baseline is None else asdict(survey.baseline),
         "detour": _detour(survey),
         "means": _means(survey),
+        "odd": [asdict(one) | {"says": oddities.sentences(one)} for one in survey.oddities],
         "pops": [_pop(survey, one) for one in survey.addresses],
         "findings": [finding.to_json() for finding in found],
         "ignored": list(ignored),

@@ -21,6 +21,7 @@ __all__ = [
     "ConnectOutcome",
     "Ended",
     "Flow",
+    "Greeting",
     "HttpAnswer",
     "Ignored",
     "Kind",
@@ -30,6 +31,9 @@ __all__ = [
     "Matched",
     "Measurement",
     "Method",
+    "Odd",
+    "OddKind",
+    "OddProbe",
     "Probe",
     "Protocol",
     "Quote",
@@ -370,12 +374,80 @@ class Lookup:
     """NXDOMAIN, SERVFAIL, timeout …; None with no answers: the name exists without such data."""
 
 
+class OddKind(StrEnum):
+    """What is unusual about a SYN."""
+
+    PLAIN = "plain"
+    """Nothing: the others are compared with it."""
+    ECN = "ecn"
+    """Flags ECE and CWR: it offers congestion notification (RFC 3168)."""
+    ECT = "ect"
+    """ECT(0) in its IP header, which routers quote."""
+    DATA = "data"
+    """A few bytes of data and an empty cookie request (RFC 7413)."""
+    SIZE = "size"
+    """Data that fills a packet of `OddProbe.size` bytes; never to be fragmented."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OddProbe:
+    """One unusual SYN, from a source port of its own, and its first answer."""
+
+    kind: OddKind
+    ttl: int
+    size: int
+    """Bytes of the whole packet."""
+    sent_ns: int
+    reply: Kind | None = None
+    """None: silence."""
+    ip: str | None = None
+    tos: int | None = None
+    """Of the packet as a router quotes it."""
+    mtu: int | None = None
+    """Of a too-big answer."""
+    ece: bool | None = None
+    """Whether the SYN-ACK takes the offer of congestion notification; None: no SYN-ACK."""
+    acked: int | None = None
+    """Bytes of data that the SYN-ACK acknowledges."""
+    mss: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Greeting:
+    """A ClientHello of a chosen size on a connection of ours, and whether anything came back. Closed after that."""
+
+    mss: int | None
+    """Largest segment that we allowed on both sides; None: the system's."""
+    size: int
+    connected: bool
+    acked: bool | None = None
+    """Whether the far end acknowledged all of it; None: not known."""
+    received: int = 0
+    """Bytes that came back until it was quiet or the wait was over."""
+    largest: int | None = None
+    """Largest segment that arrived, by the kernel's estimate."""
+    mtu: int | None = None
+    """Path MTU that the kernel believed in at the end: smaller than the device's where a router told it."""
+    mtu_before: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Odd:
+    """Unusual probes to one address of the target."""
+
+    ip: str
+    port: int
+    probes: tuple[OddProbe, ...] = ()
+    greetings: tuple[Greeting, ...] = ()
+    error: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """Whom a packet was sent to, and why. What is not listed was not contacted."""
 
     purpose: str
-    """trace, connect, https, dns, landmark, load."""
+    """trace, connect, https, tls, odd, dns, landmark, load."""
     address: str
     port: int | None = None
     count: int = 1
@@ -421,6 +493,7 @@ class Measurement:
     connects: tuple[Connect, ...] = ()
     landmarks: tuple[Landmark, ...] = ()
     lookups: tuple[Lookup, ...] = ()
+    odd: tuple[Odd, ...] = ()
     asked: tuple[Asked, ...] = ()
     ended: str = "done"
     """done, interrupted, or one sentence on what ended it."""

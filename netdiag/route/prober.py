@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol as Interface
 
-from netdiag.route.model import Connect, Ended, Flow, Measurement, Method, Protocol, Trace
+from netdiag.route.model import Connect, Ended, Flow, Measurement, Method, Odd, Protocol, Trace
 
-__all__ = ["POP_HEADERS", "ConnectRequest", "FakeProber", "Prober", "TraceRequest"]
+__all__ = ["POP_HEADERS", "ConnectRequest", "FakeProber", "OddRequest", "Prober", "TraceRequest"]
 
 POP_HEADERS = ("cf-ray", "x-amz-cf-pop", "x-served-by", "server-timing")
 """Headers by which content networks tell which of their places answered."""
@@ -61,6 +61,20 @@ class ConnectRequest:
     landmark: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OddRequest:
+    """Find out what happens to unusual packets."""
+
+    ip: str
+    port: int = 443
+    server_name: str | None = None
+    """Send ClientHellos of two sizes under this name; None: none."""
+    raw: bool = False
+    """Send unusual SYNs; needs CAP_NET_RAW and Scapy."""
+    last_ttl: int = 30
+    """Distance of the target, as far as known."""
+
+
 class Prober(Interface):
     """Sends what is asked and tells what came back; it never raises for what the network does."""
 
@@ -72,13 +86,17 @@ class Prober(Interface):
         """Return the connections to one address."""
         ...
 
+    def odd(self, request: OddRequest) -> Odd:
+        """Return unusual probes to one address. NotPermitted or Unsupported where `raw` cannot be had."""
+        ...
+
 
 class FakeProber:
     """Answers from a stored measurement; what it does not hold ends as failed, silent or without attempts."""
 
     def __init__(self, stored: Measurement) -> None:
         self.stored = stored
-        self.requests: list[TraceRequest | ConnectRequest] = []
+        self.requests: list[TraceRequest | ConnectRequest | OddRequest] = []
         """What was asked, in order."""
 
     def trace(self, request: TraceRequest) -> Trace:
@@ -97,6 +115,11 @@ class FakeProber:
             if (connect.ip, connect.port) == (request.ip, request.port):
                 return replace(connect, attempts=connect.attempts[: request.attempts], landmark=request.landmark)
         return Connect(ip=request.ip, port=request.port, attempts=(), landmark=request.landmark)
+
+    def odd(self, request: OddRequest) -> Odd:
+        """Return the stored unusual probes to that address."""
+        self.requests.append(request)
+        return next((one for one in self.stored.odd if one.ip == request.ip), Odd(ip=request.ip, port=request.port))
 
 
 def _nothing(request: TraceRequest) -> Trace:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from netdiag.route import baseline, figures, flips, hops, loss, pops
+from netdiag.route import baseline, figures, flips, hops, loss, oddities, pops
 from netdiag.route.aspath import Step, as_path, served_from
 from netdiag.route.baseline import Baseline
 from netdiag.route.detour import Case, Detour, Spot, judge, regions_on
@@ -19,6 +19,7 @@ from netdiag.route.hops import Balance, Hop, Path
 from netdiag.route.knowledge import Knowledge
 from netdiag.route.loss import Loss
 from netdiag.route.model import Connect, Measurement, Protocol, Trace
+from netdiag.route.oddities import Oddities
 from netdiag.route.persistence import Check, confirm
 from netdiag.route.physics import distance_km, fibre_ms
 from netdiag.route.places import Bounds, Here, Hint, Located, hints_of, locate
@@ -101,6 +102,7 @@ class Survey:
     windows: Mapping[str, Window]
     states: Mapping[str, State]
     """To be given to the next check."""
+    oddities: tuple[Oddities, ...] = ()
 
 
 def examine(measurement: Measurement, knowledge: Knowledge, inputs: Inputs | None = None) -> Survey:
@@ -139,6 +141,7 @@ def examine(measurement: Measurement, knowledge: Knowledge, inputs: Inputs | Non
         decisions=decisions,
         windows=windows,
         states=states,
+        oddities=tuple(oddities.read(one) for one in measurement.odd),
     )
 
 

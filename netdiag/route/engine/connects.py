@@ -29,6 +29,7 @@ _OUTCOMES = {
     errno.ENETUNREACH: ConnectOutcome.UNREACHABLE,
 }
 _REFUSED_CERTIFICATE = "CERTIFICATE_VERIFY_FAILED"
+_TIMEOUT = "timeout"
 _RETRANS_AT = 100
 _MOST_HEAD_BYTES = 64 << 10
 _MOST_VALUE = 256
@@ -60,8 +61,10 @@ def run(request: ConnectRequest, *, base_ns: int) -> Connect:
         attempts.append(_attempt(request, number, base_ns, context))
         if attempts[-1].error == _REFUSED_CERTIFICATE:
             context = _context(verify=False)
-        else:
-            number += 1
+            continue
+        if attempts[-1].error == _TIMEOUT:
+            context = None  # another wait would tell no more than this one
+        number += 1
     return Connect(ip=request.ip, port=request.port, attempts=tuple(attempts), landmark=request.landmark)
 
 
@@ -148,7 +151,7 @@ def _talk(
     except ssl.SSLError as error:
         return tls, None, error.reason or type(error).__name__
     except TimeoutError:
-        return tls, None, "timeout"
+        return tls, None, _TIMEOUT
     except OSError as error:
         return tls, None, errno.errorcode.get(error.errno or 0, type(error).__name__)
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from netdiag.errors import NotPermitted
-from netdiag.route.engine import connects, explore, session
+from netdiag.route.engine import connects, explore, greeting, session
 from netdiag.route.engine.channel import Channel, source_address
 from netdiag.route.engine.course import Course
 from netdiag.route.engine.datagram import Datagram
@@ -16,8 +16,8 @@ from netdiag.route.engine.packet import MAGIC_BYTES
 from netdiag.route.engine.raw import Raw
 from netdiag.route.engine.session import Endpoints, InSession
 from netdiag.route.engine.tcp_connect import TcpConnect
-from netdiag.route.model import Connect, Ended, Flow, Method, Protocol, Trace
-from netdiag.route.prober import ConnectRequest, TraceRequest
+from netdiag.route.model import Connect, Ended, Flow, Method, Odd, OddProbe, Protocol, Trace
+from netdiag.route.prober import ConnectRequest, OddRequest, TraceRequest
 
 __all__ = ["LiveProber", "raw_allowed"]
 
@@ -83,6 +83,16 @@ class LiveProber:
     def connect(self, request: ConnectRequest) -> Connect:
         """Return the connections to one address."""
         return connects.run(request, base_ns=self.base_ns)
+
+    def odd(self, request: OddRequest) -> Odd:
+        """Return unusual probes to one address; ClientHellos need no rights. NotPermitted, Unsupported: see `raw`."""
+        probes: tuple[OddProbe, ...] = ()
+        if request.raw:
+            from netdiag.route.odd import probe  # Scapy: half a second that no other check pays
+
+            probes = probe(request, base_ns=self.base_ns)  # first: what a router tells of sizes holds back later ones
+        hellos = greeting.run(request.ip, request.port, request.server_name) if request.server_name else ()
+        return Odd(ip=request.ip, port=request.port, probes=probes, greetings=hellos)
 
     @staticmethod
     def _raw(request: TraceRequest, source: str, chance: random.Random) -> Channel | None:

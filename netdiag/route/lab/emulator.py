@@ -10,8 +10,9 @@ import ipaddress
 import random
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from netdiag.route.lab import meddle
 from netdiag.route.lab.topology import Site, Station, Topology, Way
 
 __all__ = ["CLIENT", "SERVER", "Delivery", "Emulator", "Packet", "flow_of"]
@@ -122,19 +123,28 @@ class Emulator:
             nat = station if station.nat else nat
             if packet.ttl <= number:
                 return self._answer(packet, station, number, (11, 0) if packet.version == 4 else (3, 0), nat, now_ns)
-            if packet.protocol in station.filters:
-                if station.refuse is None:
-                    return []
-                code = (3 if packet.version == 4 else 1, station.refuse)
-                return self._answer(packet, station, number, code, nat, now_ns)
-            if station.mtu is not None and len(packet.raw) > station.mtu:
-                code = (3, 4) if packet.version == 4 else (2, 0)
-                return self._answer(packet, station, number, code, nat, now_ns)
+            code = _obstacle(packet, station)
+            if code is not None:
+                return self._answer(packet, station, number, code, nat, now_ns) if code else []
+            meddled = meddle.changed(packet.raw, packet.version, station.meddles) if station.meddles else packet.raw
+            if meddled is None:
+                return []
+            packet = replace(packet, raw=meddled)
         return self._through(packet, way, SERVER, len(way.hops))
 
     def _back(self, packet: Packet, way: Way) -> list[Delivery]:
         hops = len(way.hops) if way.back_hops is None else way.back_hops
+        tight = next((one for one in reversed(way.hops) if one.mtu is not None and len(packet.raw) > one.mtu), None)
+        if tight is not None:
+            return [self._too_big(packet, tight)] if tight.mtu_told else []
         return self._through(packet, way, CLIENT, hops) if packet.ttl > hops else []
+
+    @staticmethod
+    def _too_big(packet: Packet, station: Station) -> Delivery:
+        """Return what a router tells the server about a packet that does not fit; how late is of no matter."""
+        code = (3, 4) if packet.version == 4 else (2, 0)
+        message = _error(packet, station, code, _quote(packet, station, None, packet.ttl), 1)
+        return Delivery(delay_ns=_NS_PER_MS, side=SERVER, packet=message)
 
     def _through(self, packet: Packet, way: Way, side: int, hops: int) -> list[Delivery]:
         if self._random.random() < way.loss:
@@ -155,7 +165,7 @@ class Emulator:
         return int((ms + extra) * _NS_PER_MS)
 
     def _answer(
-        self, packet: Packet, station: Station, number: int, code: tuple[int, int], nat: Station | None, now_ns: int
+        self, packet: Packet, station: Station, number: int, code: tuple[int, ...], nat: Station | None, now_ns: int
     ) -> list[Delivery]:
         """Return the ICMP error that a router sends, with what a hostile one sends beside it."""
         if station.silent or self._random.random() < station.loss or not self._allowed(station, packet.version, now_ns):
@@ -179,6 +189,15 @@ class Emulator:
         allowed = tokens >= 1
         self._tokens[station.ip, version] = (tokens - 1 if allowed else tokens, now_ns)
         return allowed
+
+
+def _obstacle(packet: Packet, station: Station) -> tuple[int, ...] | None:
+    """Return type and code of the error for a packet that a router does not pass on, () for a silent one; else None."""
+    if packet.protocol in station.filters:
+        return () if station.refuse is None else (3 if packet.version == 4 else 1, station.refuse)
+    if station.mtu is not None and len(packet.raw) > station.mtu:
+        return () if not station.mtu_told else (3, 4) if packet.version == 4 else (2, 0)
+    return None
 
 
 def _checksum(data: bytes) -> int:
@@ -210,7 +229,7 @@ def _quote(packet: Packet, station: Station, nat: Station | None, ttl: int) -> b
     return bytes(raw)
 
 
-def _error(packet: Packet, station: Station, code: tuple[int, int], quote: bytes, number: int) -> bytes:
+def _error(packet: Packet, station: Station, code: tuple[int, ...], quote: bytes, number: int) -> bytes:
     fields = bytearray(4)
     if station.mtu is not None and code in ((3, 4), (2, 0)):
         fields = bytearray(struct.pack("!I", station.mtu))
@@ -243,7 +262,7 @@ def _icmp(packet: Packet, station: Station, code: bytes, rest: bytes, number: in
     return head[:10] + struct.pack("!H", _checksum(head)) + head[12:] + message
 
 
-def _trick(trick: str, packet: Packet, station: Station, code: tuple[int, int], quote: bytes, number: int) -> bytes:
+def _trick(trick: str, packet: Packet, station: Station, code: tuple[int, ...], quote: bytes, number: int) -> bytes:
     """Return a packet that an honest router would not send."""
     head = 40 if packet.version == 6 else 20
     kind = bytes(code)

@@ -79,7 +79,7 @@ def main() -> None:
     end_with_starter()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory(prefix="ndroute-") as folder:
-        key, cert = certificate.make(Path(folder))
+        key, cert = certificate.make(Path(folder), padding=topology.certificate_names)
         context.load_cert_chain(cert, key)
     context.set_alpn_protocols(["http/1.1"])
     listeners = [

@@ -73,6 +73,12 @@ class Station:
     filters: tuple[str, ...] = ()
     """Protocols that do not get past it: tcp, udp, icmp."""
     mtu: int | None = None
+    """Bytes of the largest packet that it passes on, in either direction."""
+    mtu_told: bool = True
+    """Whether it says so when a packet is larger; False: a black hole."""
+    meddles: tuple[str, ...] = ()
+    """What it does to packets that pass: bleach-ecn (marks in IP headers go), strip-ecn (the offer in SYNs goes),
+    drop-ecn (SYNs that offer it vanish), drop-data (SYNs with data vanish)."""
     quote_bytes: int = 548
     """Bytes of a packet that it quotes at most; 28 is what old routers do."""
     hostile: tuple[str, ...] = ()
@@ -160,6 +166,8 @@ class Topology:
     """Block → AS number: the test table of origins."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Further PTR records, address → name."""
+    certificate_names: int = 0
+    """Further names in the servers' certificate: 150 make an answer of several full packets of it."""
 
     def stations(self) -> Iterator[Station]:
         """Yield every router, alternatives included, in file order."""

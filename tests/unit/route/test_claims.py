@@ -6,6 +6,7 @@ from dataclasses import replace
 from netdiag.findings import Severity
 from netdiag.route.claims import claims
 from netdiag.route.knowledge import Knowledge
+from netdiag.route.model import Greeting, Odd
 from netdiag.route.survey import Inputs, examine
 from tests.fakes.routes import IP, attempt, boomerang, connect, measured, trace
 
@@ -59,9 +60,20 @@ def test_a_better_address():
     assert "route.address-choice" not in found_in(measured(connects=even), baseline_ms=60.0)
 
 
-def test_handshakes_that_vanish():
+def test_handshakes_that_time_out_prove_no_size_until_sizes_were_compared():
     mute = tuple(replace(attempt(9.0, port=at), error="timeout") for at in range(4))
-    black = replace(connect([]), attempts=mute)
-    assert found_in(measured(connects=[black]), baseline_ms=9.0)["route.mtu-blackhole"].count == 4
-    one_spoke = replace(black, attempts=(*mute, replace(attempt(9.0), error="CERTIFICATE_VERIFY_FAILED")))
-    assert "route.mtu-blackhole" not in found_in(measured(connects=[one_spoke]), baseline_ms=9.0)
+    black = measured(connects=[replace(connect([]), attempts=mute)])
+    assert "route.mtu-blackhole" not in found_in(black, baseline_ms=9.0)
+    hellos = [
+        Greeting(mss=mss, size=size, connected=True, acked=False, received=0 if mss is None and size > 1200 else 900)
+        for mss in (None, 1180)
+        for size in (517, 1800)
+        for _ in range(3)
+    ]
+    odd = Odd(ip=black.connects[0].ip, port=443, greetings=tuple(hellos))
+    hole = found_in(replace(black, odd=(odd,)), baseline_ms=9.0)["route.mtu-blackhole"]
+    assert (hole.count, hole.of, hole.cause) == (3, 3, "there")
+    assert hole.severity == "critical"
+    healthy = tuple(replace(one, received=900, acked=True) for one in hellos)
+    odd = replace(odd, greetings=healthy)
+    assert "route.mtu-blackhole" not in found_in(replace(black, odd=(odd,)), baseline_ms=9.0)
