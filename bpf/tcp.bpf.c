@@ -6,6 +6,7 @@
  * most transitions run in softirq, where the current task is a stranger.
  */
 
+#include "netdiag/plain.h"
 #include "netdiag/process.h"
 #include "netdiag/tcp.h"
 #include "netdiag/tcp_look.h"
@@ -348,6 +349,8 @@ static __always_inline void handle_io(struct sock *sk, int size, __u8 direction)
 	nd_note_io_owner(s, io.tgid, io.tid);
 	if (nd_tls_calls)
 		nd_note_tls_io(cookie, direction == ND_SEND && !s->sends, now);
+	if (nd_plain)
+		nd_note_plain_io(cookie, direction == ND_SEND, size, now);
 	if (direction == ND_RECEIVE) {
 		io.arrived = s->arrived;
 		tp = bpf_skc_to_tcp_sock(sk);

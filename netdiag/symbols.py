@@ -15,9 +15,10 @@ import os
 import re
 import struct
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from typing import Any, NamedTuple
 
-__all__ = ["BadObjectError", "Elf", "Place", "cheap_place"]
+__all__ = ["BadObjectError", "Elf", "Keeps", "Place", "Section", "cheap_place"]
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
@@ -28,6 +29,7 @@ _X86_64 = 62
 _LOAD, _DYNAMIC_SEGMENT, _NOTE = 1, 2, 4
 _NEEDED, _HASH, _STRTAB, _SYMTAB, _STRSZ, _GNU_HASH = 1, 4, 5, 6, 10, 0x6FFFFEF5
 _SYMBOL_TABLE, _FUNCTION, _INDIRECT = 2, 2, 10
+_NO_BITS = 8
 _BUILD_ID = 3
 _MOST_SEGMENTS, _MOST_SECTIONS, _MOST_DYNAMIC = 128, 4096, 512
 _MOST_STRIDE = 256
@@ -45,6 +47,16 @@ class BadObjectError(ValueError):
     """The file is no ELF object that can be read, or says something that can't be."""
 
 
+class Keeps(Enum):
+    """What a probe needs of a function's arguments."""
+
+    NOTHING = 0
+    FIRST = 1
+    ALL = 2
+    GO = 3
+    """All, as Go passes them."""
+
+
 class Place(NamedTuple):
     """Where a probe on a function goes."""
 
@@ -52,6 +64,14 @@ class Place(NamedTuple):
     """Bytes from the start of the file."""
     cheap: bool
     """The kernel emulates the instruction there."""
+
+
+class Section(NamedTuple):
+    """A named part of the file."""
+
+    address: int
+    offset: int
+    size: int
 
 
 class _Range(NamedTuple):
@@ -77,6 +97,7 @@ class Elf:
         self._notes = [_Range(s[3], s[2], s[5]) for s in segments if s[0] == _NOTE]
         self._dynamic = next((_Range(s[3], s[2], s[5]) for s in segments if s[0] == _DYNAMIC_SEGMENT), None)
         self._section_size, self._sections = section_size, min(sections, _MOST_SECTIONS)
+        self._names_at = head[13]
 
     # --- bytes ----------------------------------------------------------------------------------------------------
 
@@ -209,6 +230,27 @@ class Elf:
                     found.setdefault(places[at], address)
         return found
 
+    def section(self, name: str) -> Section | None:
+        """Return the section of this name; None where the file has none, or lost its table of sections."""
+        sections = self._table(self._sections_at, _SECTION, self._section_size, self._sections)
+        if not self._names_at < len(sections):
+            return None
+        texts = sections[self._names_at]
+        wanted = name.encode("ascii") + b"\0"
+        for each in sections:
+            if each[1] != _NO_BITS and self._text_is(texts[4] + each[0], wanted):
+                return Section(each[3], each[4], each[5])
+        return None
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return bytes of the file; BadObjectError where it has not as many."""
+        return self._bytes(offset, size)
+
+    def code(self, address: int, most: int) -> bytes:
+        """Return up to `most` bytes of code from a virtual address on."""
+        offset = self.offset_of(address)
+        return self._bytes(offset, min(most, self._size - offset))
+
     # --- what it is -----------------------------------------------------------------------------------------------
 
     def build_id(self) -> str | None:
@@ -241,16 +283,13 @@ class Elf:
             left -= size
         return None
 
-    def place(self, address: int, *, argument: bool = True) -> Place:
-        """Return where a probe on the function at `address` goes, for its entry and its return alike.
-
-        `argument`: the probe needs the function's first argument.
-        """
+    def place(self, address: int, keeps: Keeps = Keeps.FIRST) -> Place:
+        """Return where a probe on the function at `address` goes, for its entry and its return alike."""
         offset = self.offset_of(address)
         if self.machine != _X86_64:
             return Place(offset, cheap=False)
         code = self._bytes(offset, min(_CODE_BYTES, self._size - offset))
-        skip = cheap_place(code, argument=argument)
+        skip = cheap_place(code, keeps)
         return Place(offset + (skip or 0), cheap=skip is not None)
 
 
@@ -344,13 +383,37 @@ _PASSED_WITHOUT_ARGUMENT = re.compile(
 """Those and others that leave the stack as it is."""
 
 
-def cheap_place(code: bytes, *, argument: bool = True) -> int | None:
+_PASSED_WITH_ALL = re.compile(
+    rb"\xf3\x0f\x1e\xfa"  # endbr64
+    rb"|[\x48-\x4f]?[\x84\x85][\xc0-\xff]"  # test of registers
+    rb"|[\x48-\x4f]?[\x38-\x3b][\xc0-\xff]"  # cmp of registers
+    rb"|\x48?\x83[\x78-\x7b\x7d-\x7f]..|\x48?\x83\x3f."  # cmp of a member with a small number
+    rb"|[\x31\x33](?:\xc0|\xdb|\xed)"  # xor of rax, rbx, rbp with itself
+    rb"|\x45[\x31\x33](?:\xd2|\xdb|\xe4|\xed|\xf6|\xff)",  # and of r10 to r15
+    re.DOTALL,
+)
+"""Instructions that leave the stack and all arguments as they are."""
+_PASSED_OF_GO = re.compile(
+    rb"\x49\x3b\x66."  # cmp of the stack pointer with the goroutine's limit
+    rb"|\x4c\x8d\x64\x24.|\x4c\x8d\xa4\x24....|\x4d\x3b\x66."  # the same of where a large frame would end
+    rb"|\x4c\x8b\x66.|\x49\x89\xe4|\x49\x81\xec....",
+    re.DOTALL,
+)
+"""How a Go function begins: the arguments, the goroutine and the stack stay as they are."""
+_PATTERNS = {
+    Keeps.FIRST: _PASSED,
+    Keeps.NOTHING: _PASSED_WITHOUT_ARGUMENT,
+    Keeps.ALL: _PASSED_WITH_ALL,
+    Keeps.GO: _PASSED_OF_GO,
+}
+
+
+def cheap_place(code: bytes, keeps: Keeps = Keeps.FIRST) -> int | None:
     """Return how many bytes behind the entry of an x86-64 function the first emulated instruction lies.
 
-    None when something else comes before it: then only the entry itself will do. `argument`: the probe needs the
-    function's first one.
+    None when something else comes before it: then only the entry itself will do.
     """
-    pattern = _PASSED if argument else _PASSED_WITHOUT_ARGUMENT
+    pattern = _PATTERNS[keeps]
     at = 0
     while at < len(code):
         if _EMULATED.match(code, at):

@@ -45,11 +45,11 @@ def _serve(link: Link) -> int:
     except (EOFError, TimeoutError, ValueError):  # the front is gone, or it is none
         return 0
     try:
-        if message.get("do") != "start" or len(fds) != 1:
+        if message.get("do") != "start" or len(fds) not in (1, 2):
             raise UsageError("the recorder expected a start message with the recording's descriptor")
         from netdiag.recorder.session import Session
 
-        Session(link, fds[0], message).run()
+        Session(link, fds[0], message, plain_fd=fds[1] if fds[1:] else None).run()
     except NetdiagError as error:
         _report(link, error)
         return error.exit_code

@@ -14,22 +14,30 @@ from typing import Any
 from netdiag.assets import data_dir
 from netdiag.errors import InputUnreadable
 
-__all__ = ["FREE", "HANDSHAKE", "NAMES", "TLS", "Function", "Table", "load", "tables"]
+__all__ = ["FREE", "HANDSHAKE", "NAMES", "PLAIN", "TLS", "Function", "Inner", "Table", "load", "tables"]
 
 _SCHEMA = 1
 _FOLDERS = ("tls", "names")
 _MEMBERS = (
-    "schema", "probe", "library", "version", "files", "programs", "inside", "usual", "static", "functions",
+    "schema", "probe", "library", "version", "files", "programs", "inside", "usual", "static", "functions", "plain",
+    "inner", "go",
 )  # fmt: skip
-TLS, NAMES = "ssl", "dns"
+TLS, NAMES, PLAIN = "ssl", "dns", "plain"
 """The probes whose programs stand on functions."""
-_LIBRARIES = {"openssl": 1, "boringssl": 2, "gnutls": 3, "libc": 1}
+_LIBRARIES = {"openssl": 1, "boringssl": 2, "gnutls": 3, "go": 4, "libc": 1}
 """Of `enum nd_tls_library`; there is one kind of C library."""
 _KINDS = {"handshake": 1, "context": 2, "trust": 3, "free": 4, "name": 1, "sockaddr": 2, "address": 3}
 """Of `enum nd_tls_call_kind`, and of `enum nd_lookup_kind` for names."""
 _WORKS = {"one": 1, "zero": 2, "pointer": 3, "count": 4, "addrinfo": 5, "hostent": 6, "hostent_5": 7, "hostent_6": 8}
 """Of `enum success` in bpf/ssl.bpf.c and `enum result` in bpf/dns.bpf.c."""
 HANDSHAKE, FREE = "handshake", "free"
+_PLAIN_KINDS = {"end": 4, "read": 5, "write": 6, "file": 7, "go-begin": 8, "go-end": 9, "go-read": 10, "go-write": 11}
+"""Of `enum kind` in bpf/plain.bpf.c; the returns of Go's functions are two higher."""
+_MOVES = {"int": 1, "long": 2, "fourth": 3, "last": 4}
+"""Of `enum moves` there."""
+_RETURNING = frozenset({"read", "write", "file"})
+_GO_RETURNING = frozenset({"go-read", "go-write"})
+_GO_RETURN = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +48,29 @@ class Function:
     kind: str
     cookie: int
     """What the kernel program is told."""
-    instead: str | None
+    instead: str | None = None
     """Only where this other function is not there."""
+
+    @property
+    def returns(self) -> bool:
+        """Tell whether a probe on its return is wanted, too, as C functions return."""
+        return self.kind in _RETURNING
+
+    @property
+    def return_cookie(self) -> int | None:
+        """Return what the program is told at the returns of a Go function; None where those do not matter."""
+        return self.cookie + _GO_RETURN if self.kind in _GO_RETURNING else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    """A function without a name that several functions call, and that is probed instead of them."""
+
+    function: Function
+    of: tuple[str, ...]
+    """All of these call it."""
+    not_of: tuple[str, ...]
+    """None of these does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +89,11 @@ class Table:
     functions: tuple[Function, ...]
     probe: str = TLS
     """Whose programs go on the functions."""
+    plain: tuple[Function, ...] = ()
+    """Where plaintext passes, for the probe of that name."""
+    inner: tuple[Inner, ...] = ()
+    go: bool = False
+    """The functions are those of Go programs."""
     static: bool = False
     """Programs that load no library at all may have it inside, found by their table of symbols."""
 
@@ -82,9 +116,7 @@ def load(path: Path) -> Table:
     """Return the table of a file; InputUnreadable names file and key that is wrong."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-        _only(
-            data, "schema", "probe", "library", "version", "files", "programs", "inside", "usual", "static", "functions"
-        )
+        _only(data, *_MEMBERS)
         _one_of("schema", data["schema"], (_SCHEMA,))
         _one_of("probe", data.get("probe", TLS), (TLS, NAMES))
         if data.get("version") is not None:
@@ -98,6 +130,9 @@ def load(path: Path) -> Table:
             usual=tuple(data.get("usual", ())),
             functions=tuple(_function(data["library"], name, told) for name, told in data["functions"].items()),
             probe=data.get("probe", TLS),
+            plain=tuple(_plain(data["library"], name, told) for name, told in data.get("plain", {}).items()),
+            inner=tuple(_inner(data["library"], told) for told in data.get("inner", ())),
+            go=data.get("go", False),
             static=data.get("static", False),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, re.error) as error:
@@ -119,3 +154,17 @@ def _function(library: str, name: str, told: Mapping[str, Any]) -> Function:
     works = _WORKS[told["works"]] if told["kind"] != FREE else 0
     cookie = _KINDS[told["kind"]] | _LIBRARIES[library] << 8 | works << 16
     return Function(name=name, kind=told["kind"], cookie=cookie, instead=told.get("instead"))
+
+
+def _plain(library: str, name: str, told: Mapping[str, Any]) -> Function:
+    _only(told, "kind", "moves")
+    moves = _MOVES[told["moves"]] if told["kind"] in _RETURNING else 0
+    return Function(
+        name=name, kind=told["kind"], cookie=_PLAIN_KINDS[told["kind"]] | _LIBRARIES[library] << 8 | moves << 16
+    )
+
+
+def _inner(library: str, told: Mapping[str, Any]) -> Inner:
+    _only(told, "of", "not_of", "kind", "moves")
+    function = _plain(library, "", {"kind": told["kind"], "moves": told["moves"]})
+    return Inner(function=function, of=tuple(told["of"]), not_of=tuple(told["not_of"]))

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from netdiag.ebpf.uprobe import Site
-from netdiag.recorder.functions import FREE, HANDSHAKE, NAMES, TLS, Table, tables
-from netdiag.symbols import BadObjectError, Elf, Place
+from netdiag.recorder import golang
+from netdiag.recorder.functions import FREE, HANDSHAKE, NAMES, PLAIN, TLS, Function, Table, tables
+from netdiag.recorder.inner import inner_function
+from netdiag.symbols import BadObjectError, Elf, Keeps, Place
 
 __all__ = ["Objects", "Probed"]
 
@@ -41,12 +43,17 @@ class Probed:
     path: str
     """As the first process saw it."""
     table: Table
-    entries: list[Site]
-    returns: list[Site]
+    sites: dict[str, tuple[list[Site], list[Site]]]
+    """Probe → places for its programs on entries and on returns."""
     shakes: bool
     """It has functions that make handshakes."""
     cheap: bool
     """The probes on those stand on instructions that the kernel emulates."""
+    plaintext: str | None = None
+    """How the functions through which plaintext passes were found: symbols, calls (through a function that exported
+    ones share), go; None where there are none."""
+    plain_cheap: bool = False
+    """The probes on those stand on instructions that the kernel emulates, returns of C functions as well."""
     version: str | None = None
     version_sought: bool = False
 
@@ -85,7 +92,7 @@ class Objects:
     """Libraries that may not be opened."""
 
     def __post_init__(self) -> None:
-        self._tables = tuple(table for table in self._tables if table.probe in self.probes)
+        self._tables = tuple(t for t in self._tables if t.probe in self.probes or (t.plain and PLAIN in self.probes))
 
     def library(self, places: tuple[str, ...], path: str) -> Probed | None:
         """Look at a mapped file, to which one of `places` leads from here; None when there is nothing to probe."""
@@ -144,7 +151,7 @@ class Objects:
             return None
         key = _key(fd)
         if key not in self._known and len(self._known) < _MOST:
-            self._known[key] = _read(fd, path, wanted)
+            self._known[key] = _read(fd, path, wanted, self.probes)
         found = self._known.get(key)
         if found is None or found.fd != fd:
             os.close(fd)
@@ -179,13 +186,13 @@ def _key(fd: int) -> tuple[int, int, int, int]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _read(fd: int, path: str, wanted: list[Table]) -> Probed | None:
+def _read(fd: int, path: str, wanted: list[Table], probes: frozenset[str]) -> Probed | None:
     try:
         elf = Elf(fd)
         for table in wanted:
             found = _functions(elf, table, PurePosixPath(path).name, by_name=len(wanted) == 1)
             if found:
-                return _probed(fd, path, table, elf, found)
+                return _probed(fd, path, table, elf, found, probes)
     except (BadObjectError, OSError):
         return None
     return None
@@ -193,27 +200,70 @@ def _read(fd: int, path: str, wanted: list[Table]) -> Probed | None:
 
 def _functions(elf: Elf, table: Table, name: str, *, by_name: bool) -> dict[str, int]:
     """Return the functions of a library that the file has; a program must show that the library is in it."""
-    names = [function.name for function in table.functions]
+    names = list(dict.fromkeys(function.name for function in (*table.functions, *table.plain)))
+    if table.go:
+        return {name: span.start for name, span in golang.functions(elf, names).items()}
     if not by_name and table.static:
         return {} if elf.needed() else elf.local(names)
+    names += [name for inner in table.inner for name in inner.not_of if name not in names]
     if not by_name and table.inside and not elf.exported([table.inside]):
         return elf.local(names) if name in table.programs else {}
     return elf.exported(names)
 
 
-def _probed(fd: int, path: str, table: Table, elf: Elf, found: dict[str, int]) -> Probed | None:
-    chosen = table.chosen(found)
+def _probed(fd: int, path: str, table: Table, elf: Elf, found: dict[str, int], probes: frozenset[str]) -> Probed | None:
+    chosen = table.chosen(found) if table.probe in probes else []
     keyed = (HANDSHAKE, FREE)
     if table.probe == NAMES:  # all arguments are needed: only the very entry has them
         placed = [(f, Place(elf.offset_of(found[f.name]), cheap=False)) for f in chosen]
     else:
-        placed = [(f, elf.place(found[f.name], argument=f.kind in keyed)) for f in chosen]
-    return Probed(
+        placed = [(f, elf.place(found[f.name], Keeps.FIRST if f.kind in keyed else Keeps.NOTHING)) for f in chosen]
+    entries = [Site(place.offset, function.cookie) for function, place in placed]
+    returns = [Site(place.offset, function.cookie) for function, place in placed if function.kind != FREE]
+    probed = Probed(
         fd=fd,
         path=path,
         table=table,
-        entries=[Site(place.offset, function.cookie) for function, place in placed],
-        returns=[Site(place.offset, function.cookie) for function, place in placed if function.kind != FREE],
+        sites={table.probe: (entries, returns)},
         shakes=any(function.kind == HANDSHAKE for function in chosen),
         cheap=all(place.cheap for function, place in placed if function.kind in keyed),
     )
+    if PLAIN in probes and any(function.name in found for function in table.plain):
+        (_place_go if table.go else _place_plain)(probed, elf, found)
+    return probed
+
+
+def _place_plain(probed: Probed, elf: Elf, found: dict[str, int]) -> None:
+    """Add the places where plaintext passes through functions of C."""
+    wanted: list[tuple[Function, int]] = []
+    covered: set[str] = set()
+    for inner in probed.table.inner:
+        address = inner_function(elf, inner, found)
+        if address is not None:
+            wanted.append((inner.function, address))
+            covered.update(inner.of)
+    wanted += [(f, found[f.name]) for f in probed.table.plain if f.name in found and f.name not in covered]
+    placed = [(f, elf.place(address, Keeps.ALL if f.returns else Keeps.FIRST)) for f, address in wanted]
+    entries = [Site(place.offset, function.cookie) for function, place in placed]
+    returns = [Site(place.offset, function.cookie) for function, place in placed if function.returns]
+    probed.sites[PLAIN] = (entries, returns)
+    probed.plaintext = "calls" if covered else "symbols"
+    probed.plain_cheap = all(place.cheap for function, place in placed if function.kind in _OFTEN)
+
+
+_OFTEN = ("read", "write")
+
+
+def _place_go(probed: Probed, elf: Elf, found: dict[str, int]) -> None:
+    """Add the places where plaintext passes through functions of Go; none where the returns of one can't be found."""
+    spans = golang.functions(elf, found)
+    sites: list[Site] = []
+    for function in probed.table.plain:
+        span = spans.get(function.name)
+        if span is None:
+            continue
+        sites.append(Site(elf.place(span.start, Keeps.GO).offset, function.cookie))
+        if function.return_cookie is not None:
+            sites += [Site(elf.offset_of(at), function.return_cookie) for at in golang.returns(elf, span)]
+    probed.sites[PLAIN] = (sites, [])
+    probed.plaintext = "go"

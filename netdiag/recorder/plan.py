@@ -38,8 +38,10 @@ def job(names: list[str], target: Mapping[str, Any], options: Mapping[str, Any])
     gap = options.get("burst_gap_ns")
     if isinstance(gap, int) and gap > 0:
         knobs["nd_burst_gap_ns"] = gap
-    plans = [_plan(p) for p in known.values() if (p.name in names if names else p.default)]
+    wanted = [probe for probe in known.values() if (probe.name in names if names else probe.default)]
+    plans = [_plan(probe) for probe in wanted if options.get("plaintext") or not _to_front(probe)]
     knobs["nd_tls_calls"] = int(any(plan.name == "ssl" for plan in plans))
+    knobs["nd_plain"] = int(any(plan.name == "plain" for plan in plans))
     return Job(
         plans=plans,
         knobs=knobs,
@@ -47,6 +49,11 @@ def job(names: list[str], target: Mapping[str, Any], options: Mapping[str, Any])
         cgroup=cgroup_root(),
         multi=options.get("uprobe_multi") is not False,
     )
+
+
+def _to_front(probe: Probe) -> bool:
+    """Tell whether a probe needs somebody who takes its records apart."""
+    return any(stream.to_front for stream in probe.streams)
 
 
 def _pid_namespace() -> int:
@@ -62,6 +69,7 @@ def _plan(probe: Probe) -> Plan:
         {
             "map": s.map,
             "recorded": s.recorded,
+            "to_front": s.to_front,
             "layout": layouts[s.struct].in_ring(stream=s.number, name=s.name).to_json(),
         }
         for s in probe.streams

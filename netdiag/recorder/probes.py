@@ -11,7 +11,7 @@ from netdiag.ebpf.handover import Job, Loaded, load
 from netdiag.ebpf.ring import Ring
 from netdiag.ebpf.syscall import Variables, in_netns, program_cost, walk
 from netdiag.recorder.facts import monotonic_ns
-from netdiag.recorder.functions import NAMES, TLS
+from netdiag.recorder.functions import NAMES, PLAIN, TLS
 from netdiag.recorder.namespaces import Namespaces
 from netdiag.recorder.uprobes import FunctionProbes
 from netdiag.recording.format import StreamLayout
@@ -20,7 +20,11 @@ __all__ = ["ProbeSet"]
 
 _SEED, _TICK, _FINAL = 1, 2, 3
 _KNOWN_HZ = (100, 250, 300, 1000)
-_ON_FUNCTIONS = {TLS: ("tls_enter", "tls_leave"), NAMES: ("name_enter", "name_leave")}
+_ON_FUNCTIONS = {
+    TLS: ("tls_enter", "tls_leave"),
+    NAMES: ("name_enter", "name_leave"),
+    PLAIN: ("plain_enter", "plain_leave"),
+}
 """Probe → its programs for the entries and the returns of functions."""
 
 
@@ -32,6 +36,7 @@ class Stream:
     number: int
     map: str
     recorded: bool
+    to_front: bool
     layout: StreamLayout
 
 
@@ -72,7 +77,12 @@ class ProbeSet:
             layout = StreamLayout.from_json(about["layout"])
             fd, size = item.maps[about["map"]]
             stream = Stream(
-                name=layout.name, number=layout.stream, map=about["map"], recorded=about["recorded"], layout=layout
+                name=layout.name,
+                number=layout.stream,
+                map=about["map"],
+                recorded=about["recorded"],
+                to_front=about["to_front"],
+                layout=layout,
             )
             self._rings.append((stream, Ring(fd, size, layout.size)))
 

@@ -10,11 +10,13 @@ import time
 from typing import Any
 
 from netdiag import __version__
+from netdiag.ebpf.ring import Ring
 from netdiag.recorder import facts
 from netdiag.recorder.cost import KernelTime
 from netdiag.recorder.hello import Hellos
-from netdiag.recorder.link import Link
-from netdiag.recorder.probes import ProbeSet
+from netdiag.recorder.link import FINISH_S, Link
+from netdiag.recorder.plain import PlainSocket
+from netdiag.recorder.probes import ProbeSet, Stream
 from netdiag.recorder.processes import ProcessFacts
 from netdiag.recording.writer import RecordingWriter
 
@@ -26,15 +28,21 @@ _TICK_S = 1.0
 _TICK_SHARE = 50
 """A look at all sockets may take one part in this many of the time; big machines get rarer looks."""
 _CLOCK_STEP_NS = 1_000_000
+_HAND_OVER_S = 2.0
+"""How long the rest of the plaintext may take to be handed over."""
 
 
 class Session:
     """A trace from the start message to the end block."""
 
-    def __init__(self, link: Link, recording_fd: int, start: dict[str, Any]) -> None:
+    def __init__(self, link: Link, recording_fd: int, start: dict[str, Any], *, plain_fd: int | None = None) -> None:
+        """`plain_fd`: a socket to the process that takes plaintext apart; None leaves out the probes that need one."""
         self._link = link
         self._start = start
-        self._options: dict[str, Any] = start.get("options") or {}
+        self._options: dict[str, Any] = {**(start.get("options") or {}), "plaintext": plain_fd is not None}
+        self._plain_fd = plain_fd
+        self._plain: PlainSocket | None = None
+        self._dropped: dict[str, int] = {}
         self._probes = ProbeSet(
             names=start.get("probes") or [], target=start.get("target") or {}, options=self._options
         )
@@ -56,6 +64,7 @@ class Session:
                 "command": {"argv": command["argv"]} if command else None,
                 "tier": "btf",
             },
+            shared=plain_fd is not None,
         )
         self._hellos = Hellos(self._writer)
         self._processes = ProcessFacts(self._writer, keep_argv=bool(self._options.get("keep_argv")))
@@ -69,6 +78,8 @@ class Session:
         for stream, _ in self._probes.streams():
             if stream.recorded:
                 self._writer.layout(stream.number, stream.layout)
+        if self._plain_fd is not None:
+            self._plain = PlainSocket(self._plain_fd, [s.layout for s, _ in self._probes.streams() if s.to_front])
         self._probes.seed(self._drain)
         coverage = self._coverage = self._probes.coverage()
         self._writer.fact("coverage", coverage)
@@ -102,12 +113,18 @@ class Session:
                 next_tick = now + max(_TICK_S, _TICK_SHARE * (time.monotonic() - now))
 
     def _drain(self) -> None:
+        began, handed, full = facts.monotonic_ns(), False, False
         for stream, ring in self._probes.streams():
             for _ in range(ring.turns):  # a ring that fills as fast as it is read must not starve the others
                 runs, count = ring.take()
                 if not count:
                     break
-                if stream.recorded:
+                if stream.to_front:
+                    if not self._hand_over(stream, ring, runs, count):
+                        full = True
+                        break  # the ring keeps them until there is room
+                    handed = True
+                elif stream.recorded:
                     self._writer.records(stream.number, runs)
                 else:
                     self._hellos.take(stream.layout, runs)
@@ -116,6 +133,15 @@ class Session:
                     for pid in self._processes.meet(stream.layout, runs):
                         self._probes.meet(pid)
                 ring.release(count)
+
+        if self._plain is not None and handed and not full:
+            self._plain.drained(began)
+
+    def _hand_over(self, stream: Stream, ring: Ring, runs: list[memoryview], count: int) -> bool:
+        if self._plain is None or self._plain.gone:
+            self._dropped[stream.name] = self._dropped.get(stream.name, 0) + count // ring.stride
+            return True
+        return self._plain.records(stream.number, runs)
 
     def _tick(self) -> None:
         self._probes.tick(self._drain)
@@ -134,8 +160,13 @@ class Session:
     def _written(self) -> int:
         return sum(seen for seen, _ in self._probes.losses().values())
 
+    def _counts(self) -> dict[str, tuple[int, int]]:
+        """Return records written and lost per stream, those included that nobody was there to take."""
+        losses = self._probes.losses().items()
+        return {name: (seen, lost + self._dropped.get(name, 0)) for name, (seen, lost) in losses}
+
     def _note_losses(self) -> None:
-        for name, counts in self._probes.losses().items():
+        for name, counts in self._counts().items():
             if self._losses.get(name) != counts:
                 self._losses[name] = counts
                 self._writer.fact("loss", {"probe": name, "seen": counts[0], "lost": counts[1]})
@@ -146,6 +177,7 @@ class Session:
         self._drain()
         self._note_libraries()
         self._hellos.flush(quiet_ns=0)
+        self._finish_plain()
         self._note_losses()
         hz = self._probes.hz()
         if hz is not None:
@@ -168,12 +200,34 @@ class Session:
         if command:
             status = stop.get("exit_status")
             self._writer.fact("command", {"pid": command["pid"], "argv": command["argv"], "exit_status": status})
+        if self._plain is not None:
+            self._await_finish()
         clock = facts.clock_pair()
         self._writer.fact("clock", clock)
         self._writer.end(str(stop.get("reason", "stopped"))[:64], clock["monotonic_ns"])
         with contextlib.suppress(OSError):  # the front may be gone: then that is why we end
             self._link.send({"say": "ended"})
         self._probes.close()
+
+    def _finish_plain(self) -> None:
+        """Hand over what is left, in bounded time, and say what was lost."""
+        if self._plain is None:
+            return
+        deadline = time.monotonic() + _HAND_OVER_S
+        rings = [(stream, ring) for stream, ring in self._probes.streams() if stream.to_front]
+        while any(ring.unread for _, ring in rings) and self._plain.wait(deadline):
+            self._drain()
+        for stream, ring in rings:
+            self._dropped[stream.name] = self._dropped.get(stream.name, 0) + ring.unread // ring.stride
+        counts = self._counts()
+        self._plain.finish({stream.name: counts[stream.name] for stream, _ in rings}, deadline)
+
+    def _await_finish(self) -> None:
+        """Wait until the other side has appended its last block; without its word the end block comes anyway."""
+        deadline = time.monotonic() + FINISH_S
+        with contextlib.suppress(EOFError, TimeoutError, ValueError):
+            while self._link.receive(deadline - time.monotonic())[0].get("do") != "finish":
+                pass
 
     def _note_overflows(self) -> None:
         now = facts.overflows()

@@ -158,7 +158,7 @@ class FunctionProbes:
         """A child has what its parent has; one that runs a program at once gets what matters most in time."""
         for probed in list(parent.probed.values()) if parent else ():
             mapped = parent is not None and probed in parent.mapped
-            if probed.shakes or mapped:
+            if probed.shakes or probed.plaintext or mapped:
                 self._probe(pid, probed)
             if mapped:
                 self._note(pid, probed)
@@ -226,14 +226,14 @@ class FunctionProbes:
         if probed.fd in process.probed:
             return
         process.probed[probed.fd] = probed
-        enter, leave = self._programs[probed.table.probe]
-        sides = ((enter, probed.entries, False), (leave, probed.returns, True))
         try:
-            for program, sites, returns in sides:
-                if sites:
-                    process.links += uprobe.attach(
-                        program, probed.attach_path, sites, pid=pid, returns=returns, multi=self._multi
-                    )
+            for name, (entries, returns) in probed.sites.items():
+                enter, leave = self._programs[name]
+                for program, sites, on_return in ((enter, entries, False), (leave, returns, True)):
+                    if sites:
+                        process.links += uprobe.attach(
+                            program, probed.attach_path, sites, pid=pid, returns=on_return, multi=self._multi
+                        )
         except NetdiagError as error:
             if _first_word(f"/proc/{pid}/statm") and len(self._reasons) < _MOST_REASONS:  # not just gone
                 self._reasons[error.message.replace(probed.attach_path, probed.path)] = None
@@ -244,7 +244,7 @@ class FunctionProbes:
         if process is None or probed in process.mapped or not process.links:
             return
         process.mapped.append(probed)
-        if probed.shakes:
+        if probed.shakes or probed.plaintext:
             self._untold.append((pid, probed, process))
 
     def _tell(self, pid: int, probed: Probed, process: _Process) -> None:
@@ -257,8 +257,10 @@ class FunctionProbes:
                 "path": probed.path,
                 "library": probed.table.library,
                 "version": named or next(iter(versions), None),
-                "how": "symbols",
+                "how": "go" if probed.table.go else "symbols",
                 "cheap": probed.cheap,
+                "plaintext": probed.plaintext,
+                "plaintext_cheap": probed.plain_cheap,
             }
         )
 

@@ -7,6 +7,7 @@ Standard library only, and small: the privileged recorder imports this module.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import zlib
 from collections.abc import Mapping, Sequence
@@ -34,12 +35,20 @@ class RecordingWriter:
     """Appends blocks to an empty file; each call writes whole blocks or raises OSError.
 
     After an error (a full disk, say) the half-written block is cut off again: the file stays readable and the writer
-    usable, for the end block that says why recording stopped.
+    usable, for the end block that says why recording stopped. A file that two processes append to keeps the half block,
+    at which a reader stops.
     """
 
-    def __init__(self, fd: int, header: Mapping[str, Any]) -> None:
-        """Write magic and header to the descriptor, which stays the caller's to close."""
+    def __init__(self, fd: int, header: Mapping[str, Any], *, shared: bool = False) -> None:
+        """Write magic and header to the descriptor, which stays the caller's to close.
+
+        `shared`: from then on another process appends whole blocks to the same file as well. The descriptor gets
+        O_APPEND, with which the kernel puts each write at the end of the file, whoever wrote last.
+        """
         self._fd = fd
+        self._shared = shared
+        if shared:
+            fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_APPEND)
         self._at = 0
         self._strides: dict[int, int] = {}
         self._write([FILE_HEADER.pack(MAGIC, MAJOR, MINOR, 0), *_block(BlockType.HEADER, 0, [dump_json(header)])])
@@ -81,8 +90,9 @@ class RecordingWriter:
         try:
             self._at += _write_all(self._fd, buffers, self._at)
         except OSError:
-            with contextlib.suppress(OSError):  # whatever happens here, the next block overwrites the half one
-                os.ftruncate(self._fd, self._at)
+            if not self._shared:  # there is no telling whose bytes come last
+                with contextlib.suppress(OSError):  # whatever happens here, the next block overwrites the half one
+                    os.ftruncate(self._fd, self._at)
             raise
 
 

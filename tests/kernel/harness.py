@@ -57,6 +57,7 @@ class Trace:
         wrap: Sequence[str] = (),
         probes: Sequence[str] = (),
         options: dict[str, Any] | None = None,
+        extra: Sequence[int] = (),
         **target: Any,
     ) -> None:
         self.path = path
@@ -71,7 +72,7 @@ class Trace:
         """Of the recorder itself, where `wrap` put something in front of it."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         start = {"do": "start", "target": target, "command": None, "probes": list(probes), "options": options or {}}
-        self.link.send(start, [fd])
+        self.link.send(start, [fd, *extra])
         os.close(fd)
         self.armed: Message = self._hear("armed", 60.0)
         self.recording: Recording

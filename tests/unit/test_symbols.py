@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from netdiag.symbols import BadObjectError, Elf, Place, cheap_place
+from netdiag.symbols import BadObjectError, Elf, Keeps, Place, cheap_place
 
 SOURCE = """
 int exported_one(int a) { return a + 1; }
@@ -263,4 +263,4 @@ def test_a_large_program_is_searched_fast():
     ],
 )
 def test_cheap_places_of_probes_that_need_no_argument(code, place):
-    assert cheap_place(bytes.fromhex(code.replace(" ", "")), argument=False) == place
+    assert cheap_place(bytes.fromhex(code.replace(" ", "")), Keeps.NOTHING) == place

@@ -37,6 +37,8 @@ struct nd_tls_handshake {
 	__u8 binding; /* enum nd_tls_binding */
 	__u8 mixed; /* more than one socket: none is the right one */
 	__u8 cpu_unknown;
+	__u8 plain; /* the plain probe follows what is sent and received from the start */
+	__u8 reserved[7];
 };
 
 struct nd_tls_thread {

@@ -37,7 +37,7 @@ def table(tmp_path):
 
 
 def test_every_shipped_table_has_what_a_handshake_needs():
-    found = {table.library: table for table in tables() if table.probe == "ssl"}
+    found = {table.library: table for table in tables() if table.probe == "ssl" and table.functions}
     assert set(found) == {"openssl", "boringssl", "gnutls"}
     for shipped in found.values():
         assert {HANDSHAKE, FREE, "context", "trust"} == {function.kind for function in shipped.functions}

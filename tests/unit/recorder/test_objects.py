@@ -29,8 +29,9 @@ def test_a_library_is_probed_where_its_functions_are(libssl):
     assert found is not None
     assert found.table.library == "openssl"
     assert found.shakes
-    assert {site.cookie & 0xFF for site in found.entries} == {1, 2, 3, 4}
-    assert {site.cookie & 0xFF for site in found.returns} == {1, 2, 3}  # an end has no return
+    ((entries, returns),) = found.sites.values()
+    assert {site.cookie & 0xFF for site in entries} == {1, 2, 3, 4}
+    assert {site.cookie & 0xFF for site in returns} == {1, 2, 3}  # an end has no return
     assert os.path.samestat(os.stat(found.attach_path), os.stat(libssl))  # noqa: PTH116
 
 
@@ -46,7 +47,7 @@ def test_a_file_is_known_by_its_inode(libssl, tmp_path):
     assert other is not None
     assert first is not None
     assert other is not first
-    assert other.entries == first.entries
+    assert other.sites == first.sites
     assert other.path == str(copy)
 
 

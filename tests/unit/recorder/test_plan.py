@@ -22,13 +22,20 @@ def _btf(monkeypatch):
 
 
 def test_the_default_set_with_its_streams():
-    found = job([], {}, {})
+    found = job([], {}, {"plaintext": True})
     wanted = {probe.name: probe for probe in manifest.probes() if probe.default}
     assert [item.name for item in found.plans] == list(wanted)
     for item in found.plans:
         assert [s["layout"]["name"] for s in item.about["streams"]] == [s.name for s in wanted[item.name].streams]
         assert item.optional == {a.program for a in wanted[item.name].attach if not a.required}
         assert item.path.is_file()
+
+
+def test_nobody_to_take_plaintext_apart_no_probe_that_looks_at_it():
+    with_it, without = job([], {}, {"plaintext": True}), job([], {}, {})
+    assert {plan.name for plan in with_it.plans} - {plan.name for plan in without.plans} == {"plain"}
+    assert (with_it.knobs["nd_plain"], without.knobs["nd_plain"]) == (1, 0)
+    assert "plain" not in {plan.name for plan in job(["tcp", "plain"], {}, {}).plans}
 
 
 def test_only_the_probes_that_were_named():

@@ -40,7 +40,7 @@ def layout(number, name):
 
 
 def stream(number, name, ring):
-    return {"map": ring, "recorded": True, "layout": layout(number, name)}
+    return {"map": ring, "recorded": True, "to_front": False, "layout": layout(number, name)}
 
 
 def item(name, streams=(), *, failed=None, variables=None, iterators=None, required=()):

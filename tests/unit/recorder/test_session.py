@@ -33,6 +33,7 @@ class Stream:
     name: str = "tcp"
     number: int = 1
     recorded: bool = True
+    to_front: bool = False
     layout: StreamLayout = LAYOUT
 
 

@@ -40,7 +40,7 @@ class Machine:
     def file(self, path, *, shakes=True):
         number = len(self.files) + 900
         self.files[path] = Probed(
-            fd=number, path=path, table=OPENSSL, entries=[Site(1, 1)], returns=[Site(1, 1)], shakes=shakes, cheap=True,
+            fd=number, path=path, table=OPENSSL, sites={"ssl": ([Site(1, 1)], [Site(1, 1)])}, shakes=shakes, cheap=True,
             version="3.0.1" if not shakes else None, version_sought=True,
         )  # fmt: skip
 
@@ -134,9 +134,9 @@ def test_a_library_is_told_once_with_the_version_of_its_sibling(machine, probes)
     probes.follow(*records((SEEN, 7, 1), (EXEC, 7, 1)))
     until(lambda: not probes._orders)
     probes.stop()
-    assert list(probes.news()) == [
-        {"pid": 7, "path": "libssl", "library": "openssl", "version": "3.0.1", "how": "symbols", "cheap": True}
-    ]
+    (fact,) = probes.news()
+    assert (fact["pid"], fact["path"], fact["library"], fact["version"]) == (7, "libssl", "openssl", "3.0.1")
+    assert (fact["how"], fact["cheap"], fact["plaintext"]) == ("symbols", True, None)
 
 
 def test_a_child_gets_what_its_parent_has(machine, probes):

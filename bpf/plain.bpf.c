@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+/*
+ * Plaintext of requests and answers: at the functions of TLS libraries that send and receive, cut to what names a
+ * request or an event of a stream. The records go to user space's dissector and to no file.
+ *
+ * Which function a probe stands on says its cookie, so two programs, one for entries and one for returns, serve all
+ * functions of all libraries. User space attaches them to the traced processes alone.
+ */
+
+#include "netdiag/filter.h"
+#include "netdiag/plain_tell.h"
+#include "netdiag/plain_wire.h"
+#include "netdiag/tls_calls.h"
+
+/* The kernel knows no word for Apache-2.0 OR GPL-2.0: this names the half that it needs. */
+char LICENSE[] SEC("license") = "GPL v2";
+
+/* Emit the layouts into BTF. */
+const struct plain_event *nd_layout_plain_event __attribute__((unused));
+const struct plain_large_event *nd_layout_plain_large_event __attribute__((unused));
+
+/* Cookie: enum kind, enum nd_tls_library, enum moves, eight bits each. */
+#define KIND(cookie) ((__u8)(cookie))
+#define LIBRARY(cookie) ((__u8)((cookie) >> 8))
+#define MOVES(cookie) ((__u8)((cookie) >> 16))
+
+/* What a function is for. */
+enum kind {
+	END = 4, /* of the object */
+	READ = 5,
+	WRITE = 6,
+	SEND_FILE = 7, /* the kernel encrypts what no buffer holds */
+	GO_BEGIN = 8, /* of a connection */
+	GO_END = 9,
+	GO_READ = 10,
+	GO_WRITE = 11,
+	GO_READ_RETURN = 12,
+	GO_WRITE_RETURN = 13,
+};
+
+/* Where a function says how much it moved. */
+enum moves {
+	RETURNS_INT = 1,
+	RETURNS_LONG = 2,
+	FOURTH = 3, /* it returns 1 and writes the number where its fourth argument points */
+	LAST = 4, /* the same with its fourth argument, or its fifth where the fourth is a number: OpenSSL 3.3 put flags there */
+};
+
+#define LEAST_ADDRESS 0x10000
+
+static __always_inline struct nd_plain_key key_of(__u64 handle)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct nd_plain_key key = { .handle = handle, .tgid = bpf_get_current_pid_tgid() >> 32 };
+
+	key.execs = BPF_CORE_READ(task, self_exec_id);
+	return key;
+}
+
+static __always_inline struct nd_plain_thread *this_thread(__u64 id)
+{
+	static const struct nd_plain_thread none;
+	struct nd_plain_thread *t = bpf_map_lookup_elem(&plain_threads, &id);
+
+	if (t)
+		return t;
+	bpf_map_update_elem(&plain_threads, &id, &none, BPF_ANY);
+	return bpf_map_lookup_elem(&plain_threads, &id);
+}
+
+static __always_inline struct nd_tls_handshake *handshake_of(const struct nd_plain_key *key)
+{
+	struct nd_tls_key its = { .handle = key->handle, .tgid = key->tgid };
+
+	return bpf_map_lookup_elem(&tls_handshakes, &its);
+}
+
+/* The object of a call; a new one where the last one at this place is over. */
+static __always_inline struct nd_plain_object *object_of(const struct nd_plain_key *key, __u8 library)
+{
+	struct nd_plain_object *o = bpf_map_lookup_elem(&plain_objects, key), fresh = { .library = library };
+	struct nd_tls_handshake *h;
+
+	if (o && !o->over)
+		return o;
+	if (o) {
+		fresh.number = o->number;
+		fresh.generation = o->generation + 1;
+	} else {
+		fresh.number = __sync_fetch_and_add(&plain_numbers, 1) + 1;
+	}
+	h = handshake_of(key);
+	if (h && !h->plain) {
+		h->plain = 1;
+		fresh.whole = 1;
+	}
+	bpf_map_update_elem(&plain_objects, key, &fresh, BPF_ANY);
+	return bpf_map_lookup_elem(&plain_objects, key);
+}
+
+/* Whose socket? That which the calls use, else that of the handshake. */
+static __always_inline void bind(struct nd_plain_object *o, const struct nd_plain_key *key,
+				 const struct nd_plain_call *call)
+{
+	struct nd_tls_handshake *h;
+
+	if (o->mixed)
+		return;
+	if (call->cookie) {
+		if (call->mixed || (o->binding == ND_PLAIN_BOUND_INSIDE && o->cookie != call->cookie)) {
+			o->mixed = 1;
+			o->cookie = 0;
+			o->binding = ND_PLAIN_BOUND_NOT;
+			return;
+		}
+		o->cookie = call->cookie;
+		o->binding = ND_PLAIN_BOUND_INSIDE;
+		return;
+	}
+	if (o->cookie)
+		return;
+	h = handshake_of(key);
+	if (h && h->cookie && !h->mixed) {
+		o->cookie = h->cookie;
+		o->binding = h->binding == ND_TLS_BOUND_INSIDE ? ND_PLAIN_BOUND_INSIDE : ND_PLAIN_BOUND_HANDSHAKE;
+	}
+}
+
+/* The library wrote to memory: the thread will send it, and its size says whose it is. */
+static __always_inline void owe(struct nd_plain_thread *t, const struct nd_plain_key *key, __u32 bytes, __u64 now)
+{
+	if (!t->owed_bytes || now - t->owed_at > ND_PLAIN_OWED_NS) {
+		t->owed = *key;
+		t->owed_bytes = t->owed_records = t->crowded = 0;
+	} else if (t->owed.handle != key->handle) {
+		t->crowded = 1;
+	}
+	t->owed_at = now;
+	t->owed_bytes += bytes;
+	t->owed_records += 1 + bytes / ND_PLAIN_RECORD_BYTES;
+}
+
+static __always_inline void moved(struct nd_plain_thread *t, const struct nd_plain_call *call, __u8 library,
+				  __u32 length, __u8 direction, __u64 now)
+{
+	struct nd_plain_key key = key_of(call->handle);
+	struct nd_plain_object *o = object_of(&key, library);
+	struct nd_plain_piece piece = {
+		.now = now,
+		.entered = call->entered,
+		.buffer = call->buffer,
+		.length = length,
+		.direction = direction,
+		.flags = call->buffer ? 0 : ND_PLAIN_UNSEEN,
+	};
+
+	if (!o)
+		return;
+	bind(o, &key, call);
+	if (t && direction == ND_SEND && !call->cookie && (!o->cookie || t->owed_bytes))
+		owe(t, &key, length, now);
+	nd_plain_tell(o, &piece);
+}
+
+static __always_inline void end_object(__u64 handle, __u64 now)
+{
+	struct nd_plain_key key = key_of(handle);
+	struct nd_plain_object *o = bpf_map_lookup_elem(&plain_objects, &key);
+	struct nd_plain_piece piece = { .now = now, .flags = ND_PLAIN_END };
+
+	if (!o || o->over)
+		return;
+	o->over = 1;
+	nd_plain_tell(o, &piece);
+}
+
+/* --- C ---------------------------------------------------------------------------------------------------------- */
+
+static __always_inline void enter_call(struct pt_regs *ctx, __u64 cookie, __u64 now)
+{
+	struct nd_plain_thread *t = this_thread(bpf_get_current_pid_tgid());
+	struct nd_plain_call *call;
+
+	if (!t)
+		return;
+	call = &t->call;
+	if (call->handle && nd_stack(ctx) < call->stack)
+		return; /* a function that calls another one that is probed as well, or TLS inside TLS */
+	call->handle = nd_first_argument(ctx);
+	call->entered = now;
+	call->stack = nd_stack(ctx);
+	call->buffer = nd_second_argument(ctx);
+	call->size = nd_third_argument(ctx);
+	call->out = 0;
+	call->cookie = 0;
+	call->mixed = 0;
+	if (MOVES(cookie) == FOURTH || MOVES(cookie) == LAST)
+		call->out = nd_fourth_argument(ctx);
+	if (MOVES(cookie) == LAST && call->out < LEAST_ADDRESS)
+		call->out = nd_fifth_argument(ctx);
+	if (KIND(cookie) == SEND_FILE) {
+		call->buffer = 0;
+		call->size = nd_fourth_argument(ctx);
+	}
+}
+
+static __always_inline __u64 amount(struct pt_regs *ctx, __u64 cookie, const struct nd_plain_call *call)
+{
+	long result = nd_returned(ctx);
+	__u64 count = 0;
+
+	if (MOVES(cookie) != RETURNS_LONG)
+		result = (int)result;
+	if (result <= 0)
+		return 0;
+	if (!call->out)
+		return result;
+	bpf_probe_read_user(&count, sizeof(count), (void *)call->out);
+	return count;
+}
+
+static __always_inline void leave_call(struct pt_regs *ctx, __u64 cookie, __u64 now)
+{
+	__u64 id = bpf_get_current_pid_tgid(), count;
+	struct nd_plain_thread *t = bpf_map_lookup_elem(&plain_threads, &id);
+
+	if (!t || !t->call.handle || nd_stack(ctx) - ND_RETURN_BYTES < t->call.stack)
+		return;
+	count = amount(ctx, cookie, &t->call);
+	/* GnuTLS sends the rest of the last call when it is given no bytes */
+	if (count && (count <= t->call.size || !t->call.buffer) && count < 1U << 31)
+		moved(t, &t->call, LIBRARY(cookie), count, KIND(cookie) == READ ? ND_RECEIVE : ND_SEND, now);
+	t->call.handle = 0;
+}
+
+/* --- Go --------------------------------------------------------------------------------------------------------- */
+
+static __always_inline void enter_go(struct pt_regs *ctx, __u64 now)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	struct nd_plain_goroutine key = { .address = nd_goroutine(ctx), .tgid = id >> 32 };
+	struct nd_plain_thread *t = this_thread(id);
+	struct nd_plain_call call = {
+		.handle = nd_go_first(ctx),
+		.entered = now,
+		.buffer = nd_go_second(ctx),
+		.size = nd_go_third(ctx),
+	};
+
+	if (!t)
+		return;
+	t->go = 1;
+	/* a stack that has to grow first runs the entry twice */
+	bpf_map_update_elem(&plain_goroutines, &key, &call, BPF_ANY);
+}
+
+static __always_inline void leave_go(struct pt_regs *ctx, __u64 cookie, __u64 now)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	struct nd_plain_goroutine key = { .address = nd_goroutine(ctx), .tgid = id >> 32 };
+	struct nd_plain_call *call = bpf_map_lookup_elem(&plain_goroutines, &key);
+	long count = nd_go_first(ctx);
+
+	if (!call || !call->handle)
+		return;
+	if (count > 0 && count <= (long)call->size && count < 1L << 31)
+		moved(0, call, LIBRARY(cookie), count, KIND(cookie) == GO_READ_RETURN ? ND_RECEIVE : ND_SEND, now);
+	call->handle = 0;
+}
+
+/* The garbage collector tells nobody when an object goes: a handshake begins where a new one lies. */
+static __always_inline void begin_go(struct pt_regs *ctx, __u64 cookie, __u64 now)
+{
+	struct nd_plain_key key = key_of(nd_go_first(ctx));
+	struct nd_plain_object *o;
+
+	end_object(key.handle, now);
+	o = object_of(&key, LIBRARY(cookie));
+	if (o)
+		o->whole = 1;
+}
+
+SEC("uprobe/enter")
+int plain_enter(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx), now = bpf_ktime_get_ns();
+
+	switch (KIND(cookie)) {
+	case READ:
+	case WRITE:
+	case SEND_FILE:
+		enter_call(ctx, cookie, now);
+		break;
+	case GO_READ:
+	case GO_WRITE:
+		enter_go(ctx, now);
+		break;
+	case GO_READ_RETURN:
+	case GO_WRITE_RETURN:
+		leave_go(ctx, cookie, now);
+		break;
+	case GO_BEGIN:
+		begin_go(ctx, cookie, now);
+		break;
+	case END:
+		end_object(nd_first_argument(ctx), now);
+		break;
+	case GO_END:
+		end_object(nd_go_first(ctx), now);
+		break;
+	}
+	return 0;
+}
+
+SEC("uretprobe/leave")
+int plain_leave(struct pt_regs *ctx)
+{
+	leave_call(ctx, bpf_get_attach_cookie(ctx), bpf_ktime_get_ns());
+	return 0;
+}
