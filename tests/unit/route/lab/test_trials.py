@@ -17,6 +17,7 @@ RIGHT = {
         {
             "ip": "203.0.113.10",
             "privileged": False,
+            "flow": "multi",
             "reached": True,
             "as_path": [{"asn": 64500}, {"asn": 64501}, {"asn": 64530}],
             "hops": [{"ttl": ttl, "responders": [{"ip": ip}]} for ttl, ip in enumerate(HOPS, 1)],
@@ -63,3 +64,13 @@ def test_a_silent_router_may_be_missing_and_no_other():
     assert not any("hop" in line for line in differences(network, found, root=False))
     found["paths"][0]["hops"][12]["responders"] = []
     assert any("hop 13: nobody" in line for line in differences(network, found, root=False))
+
+
+def test_flows_that_mix_may_end_between_the_lengths_of_two_ways():
+    network = load(shipped()["two-ways"])
+    hops = ("198.18.0.1", "198.18.1.1", "198.18.1.5", "198.18.2.9", "203.0.113.10")
+    found = copy.deepcopy(RIGHT)
+    found["paths"][0]["hops"] = [{"ttl": ttl, "responders": [{"ip": ip}]} for ttl, ip in enumerate(hops, 1)]
+    assert not any("hop" in line for line in differences(network, found, root=False))
+    found["paths"][0]["flow"] = "single"
+    assert "5 hops, truly [4, 6]" in differences(network, found, root=False)
