@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from netdiag.analysis import breaks, connect, reuse, tls_course, tls_interception, tls_resumption, transport
+from netdiag.analysis import breaks, connect, dns, reuse, tls_course, tls_interception, tls_resumption, transport
 from netdiag.analysis.case import Case, Options, prepare
 from netdiag.analysis.settle import settle
 from netdiag.findings import Finding, Severity
@@ -22,6 +22,7 @@ Analysis: TypeAlias = Callable[[Case], list[Finding]]
 ANALYSES: tuple[Analysis, ...] = (
     breaks.analyze,
     connect.analyze,
+    dns.analyze,
     reuse.analyze,
     tls_course.analyze,
     tls_interception.analyze,

@@ -111,12 +111,14 @@ def finding(case: Case, seen: Seen) -> Finding:
 def subject(seen: Seen) -> Subject:
     """Return whom it is about: what all connections have in common."""
     pids = {link.pid for link in seen.links if known(link.pid)}
+    if not seen.links and seen.process is not None and known(seen.process.pid):
+        pids = {seen.process.pid}
     remotes = {link.remote for link in seen.links}
     return Subject(
         pid=int(next(iter(pids))) if len(pids) == 1 else None,
         exe=seen.process.exe if seen.process else None,
         remote=next(iter(remotes)) if len(remotes) == 1 else None,
-        host=next((link.remote_name for link in seen.links if link.remote_name), None),
+        host=next((link.remote_name for link in seen.links if link.remote_name), None if seen.links else seen.host),
     )
 
 
@@ -155,7 +157,8 @@ def _evidence(seen: Seen, entry: Entry, values: Mapping[str, str]) -> tuple[Evid
     proof = entry.render(entry.proof_line, values)
     said = f"{proof}: {seen.note}" if seen.note else proof
     if seen.examples is not None:
-        return (Evidence(kind="request", id=None, note=said), *seen.examples, *seen.evidence)
+        kind = seen.examples[0].kind if seen.examples else "request"
+        return (Evidence(kind=kind, id=None, note=said), *seen.examples, *seen.evidence)
     lines = [Evidence(kind="connection", id=None, note=said)]
     lines += [Evidence(kind="connection", id=link.id, note=_note(link)) for link in seen.links[:_SHOWN]]
     if len(seen.links) > _SHOWN:

@@ -12,6 +12,7 @@ from netdiag.analysis.http_calls import Asked, asked_of
 from netdiag.analysis.late import with_late
 from netdiag.analysis.links import NAN, Link, column, known, links_of, number, text, with_contexts, with_handshakes
 
+from netdiag.analysis.names import with_names
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -103,7 +104,8 @@ class Case:
 def prepare(tables: Tables, options: Options) -> Case:
     """Return the case for a recording's tables."""
     found = links_of(tables.connections, tables.turns, tables.requests)
-    built = with_contexts(with_handshakes(found, tables.handshakes), tables.tls_calls, tables.contexts)
+    made = with_names(with_handshakes(found, tables.handshakes), tables.requests)
+    built = with_contexts(made, tables.tls_calls, tables.contexts)
     links = with_answers(with_late(built, tables.records), tables.bursts)
     processes = {process.pid: process for process in _processes(tables.processes)}
     groups = _groups([link for link in links if link.role == "client"], processes)

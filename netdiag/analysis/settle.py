@@ -29,6 +29,7 @@ EXPLAINED_BY: Mapping[str, frozenset[str]] = {
     "tcp.reset": frozenset({"tcp.accept-queue", "reuse.fork-shared"}),
     "reuse.stale-race": frozenset({"reuse.fork-shared"}),
     "reuse.no-keepalive-probes": frozenset({"reuse.silent-drop"}),
+    "dns.repeated": _OPENERS,
 }
 """Symptom → the causes that explain it when they concern the same program and host."""
 
@@ -38,8 +39,8 @@ QUIETED = frozenset(
         "resumption-not-offered", "tickets-not-issued", "resumption-refused", "ticket-shortage", "early-data-refused",
         "hello-retry", "old-version", "large-server-flight", "slow-server", "slow-client",
     )
-)  # fmt: skip
-"""What makes handshakes dearer: where another cause makes the connections, it is the one to change first."""
+) | {"dns.slow", "dns.search-list"}  # fmt: skip
+"""What makes the set-up of connections dearer: where another cause makes the connections, it is the one to change first."""
 
 
 def settle(findings: Iterable[Finding]) -> list[Finding]:
