@@ -40,7 +40,7 @@ QUIETED = frozenset(
         "hello-retry", "old-version", "large-server-flight", "slow-server", "slow-client",
     )
 ) | {"dns.slow", "dns.search-list"}  # fmt: skip
-"""What makes the set-up of connections dearer: where another cause makes the connections, it is the one to change first."""
+"""What makes connections dearer: where another cause makes them, it is the one to change first."""
 
 
 def settle(findings: Iterable[Finding]) -> list[Finding]:
