@@ -1,2 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packets of a capture file → the same streams and facts as a recording of the kernel programs, in memory."""
+
+from __future__ import annotations
+
+from netdiag.capture.limits import Limits
+from netdiag.capture.read import read
+
+__all__ = ["Limits", "read"]

@@ -24,19 +24,23 @@ _UNKNOWN = frozenset(
     {
         "cgroup", "netns", "tgid", "tid", "first_io_tgid", "first_io_tid", "io_tids", "comm", "last_read", "unread",
         "sends", "receives", "drops", "accept_queue", "accept_queue_max", "arrived", "max_lag",
+        "unacked",
     }
 )  # fmt: skip
 """Members that only the machine itself knows: processes, threads, calls, queues, reading."""
+_DERIVED = "http"
+"""The object that has the structs of the streams that user space makes."""
 
 
 @functools.cache
 def layout(stream: str) -> StreamLayout:
     """Return the layout of a stream by its name in the manifests; KeyError for one that no probe writes."""
-    for probe in _probes():
-        for one in probe.streams:
-            if one.name == stream:
-                found = btf.structs(_object(probe.object), [one.struct])[one.struct]
-                return without_unknown(found.in_ring(stream=one.number, name=stream))
+    known = [(probe.object, one) for probe in manifest.probes() for one in probe.streams]
+    known += [(_DERIVED, one) for one in manifest.derived()]
+    for program, one in known:
+        if one.name == stream:
+            found = btf.structs(_object(program), [one.struct])[one.struct]
+            return without_unknown(found.in_ring(stream=one.number, name=stream))
     raise KeyError(stream)
 
 
@@ -48,11 +52,6 @@ def without_unknown(whole: StreamLayout) -> StreamLayout:
 def rows(stream: str, count: int) -> Records:
     """Return `count` records of a stream, all zeros: not known, or did not happen."""
     return np.zeros(count, dtype_of(layout(stream)))
-
-
-@functools.cache
-def _probes() -> tuple[manifest.Probe, ...]:
-    return manifest.probes()
 
 
 def _object(name: str) -> Path:

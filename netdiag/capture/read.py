@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A capture file as a recording: packets in, the streams and facts of a live trace out, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netdiag import __version__
+from netdiag.capture.clock import Clock
+from netdiag.capture.container import Batch, Notes, batches
+from netdiag.capture.echoes import echoes
+from netdiag.capture.events import Events
+from netdiag.capture.flows import Flow, Flows, Sorted
+from netdiag.capture.follow import Talk, who_asks
+from netdiag.capture.layers import Layers, Segments
+from netdiag.capture.layouts import layout
+from netdiag.capture.limits import Limits, chosen, take
+from netdiag.capture.parts import Wishes, datagram_sinks, stream_sinks
+from netdiag.capture.rows import JIFFIES_A_SECOND, Hellos, bursts, connections, record_rows, resent_rows
+from netdiag.capture.sequence import Order, Piece, Sequences
+from netdiag.capture.sink import Datagram, DatagramSink
+from netdiag.capture.source import Input, Source, open_source
+from netdiag.capture.walker import Record
+from netdiag.recording.format import StreamLayout
+from netdiag.recording.reader import Recording, Records
+from netdiag.values import rfc3339
+
+__all__ = ["Progress", "read"]
+
+Ints = NDArray[np.int64]
+
+Progress = Callable[[int, int | None], None]
+"""Called now and then with the bytes of the file that were read, and its size where it is known."""
+
+_SERVER_PORTS = 1024
+_QUIC_FORM = 0xC0
+_QUIC_VERSIONS = (0x00000001, 0x6B3343CF, 0)
+
+
+def read(
+    source: Source,
+    *,
+    keylog: Path | None = None,
+    limits: Limits | None = None,
+    progress: Progress | None = None,
+) -> Recording:
+    """Return what a capture file shows, as a recording of the tier `capture`.
+
+    Who sent the SYN is local; each connection is there once, from the client's side. Cookies are numbers in order of
+    the first packet. InputUnreadable, with the offset, for what is no capture file; one that breaks off in the middle
+    gives what came before and `truncated_at`, an offset in the unpacked file.
+    """
+    file = open_source(source)
+    try:
+        return _Reader(file, Wishes(keylog=keylog), limits or Limits(), progress).all()
+    finally:
+        file.close()
+
+
+class _Reader:
+    def __init__(self, file: Input, wishes: Wishes, limits: Limits, progress: Progress | None) -> None:
+        self._file, self._limits, self._progress = file, limits, progress
+        self._notes, self._layers, self._clock = Notes(), Layers(), Clock()
+        self._flows, self._hellos = Flows(), Hellos()
+        self._sequences, self._events = Sequences(self._flows), Events(self._flows)
+        self._stream_sinks = stream_sinks(wishes)
+        self._datagram_sinks = datagram_sinks(wishes)
+        self._talks: dict[int, Talk] = {}
+        self._runs: dict[str, list[Records]] = {"tcp_io": [], "tls_record": []}
+        self._start: int | None = None
+        self._end = 0
+
+    def all(self) -> Recording:
+        """Read the whole file."""
+        for batch in batches(self._file, self._notes):
+            self._secrets()
+            self._take(batch)
+            if self._progress is not None:
+                self._progress(self._file.taken, self._file.size)
+        self._finish()
+        return self._recording()
+
+    def _secrets(self) -> None:
+        for kind, data in self._notes.secrets:
+            for sink in (*self._stream_sinks, *self._datagram_sinks):
+                sink.secrets(kind, data)
+        self._notes.secrets.clear()
+
+    def _take(self, batch: Batch) -> None:
+        if not len(batch.at):
+            return
+        time = self._clock.settle(batch.time_ns)
+        low, high = int(time.min()), int(time.max())
+        self._start = low if self._start is None else min(self._start, low)
+        self._end = max(self._end, high)
+        tcp, udp = self._layers.split(batch, time)
+        if (np.diff(time) < 0).any():
+            tcp, udp = (take(part, np.argsort(part.time_ns, kind="stable")) for part in (tcp, udp))
+        if self._limits != Limits():
+            tcp, udp = (take(part, chosen(part, self._limits)) for part in (tcp, udp))
+        if len(udp.packet) and self._datagram_sinks:
+            self._datagrams(udp)
+        if len(tcp.packet):
+            self._segments(tcp)
+
+    def _segments(self, tcp: Segments) -> None:
+        s = self._flows.sort(tcp)
+        order = self._sequences.order(s)
+        self._events.take(s, order)
+        echoes(s, order, self._flows)
+        found = self._talk(s, order)
+        client = np.array([max(self._flows.all[number].client, 0) for number in s.flows.tolist()], np.int64)
+        self._add("tcp_io", bursts(s, order, client))
+        self._add("tcp_io", resent_rows(order.resent))
+        self._add("tls_record", record_rows(found))
+
+    def _add(self, stream: str, rows: Records) -> None:
+        if len(rows):
+            self._runs[stream].append(rows)
+
+    def _talk(self, s: Sorted, order: Order) -> list[tuple[int, bool, Record]]:
+        """Hand the new bytes of each connection to those who read them; return the TLS records."""
+        found: list[tuple[int, bool, Record]] = []
+        for number, sides in _pieces(s, order, self._flows.follow).items():
+            self._feed(self._flows.all[number], sides, found)
+        return found
+
+    def _feed(self, flow: Flow, sides: Mapping[int, Sequence[Piece]], found: list[tuple[int, bool, Record]]) -> None:
+        if flow.client < 0:
+            _orient(flow, sides)
+        talk = self._talks.get(flow.number)
+        if talk is None:
+            talk = self._talks[flow.number] = Talk(flow, self._stream_sinks, self._hellos.say)
+        talk.feed(sides.get(flow.client, ()), sides.get(1 - flow.client, ()))
+        if talk.records:
+            found += [(flow.number, send, record) for send, record in talk.records]
+            talk.records = []
+        if talk.idle:
+            self._flows.follow[flow.number] = False
+            del self._talks[flow.number]
+        elif flow.ended_ns:
+            self._end_talk(flow.number, flow.ended_ns, found)
+
+    def _end_talk(self, number: int, at_ns: int, found: list[tuple[int, bool, Record]]) -> None:
+        talk = self._talks.pop(number)
+        self._flows.follow[number] = False
+        talk.end(at_ns)
+        found += [(number, send, record) for send, record in talk.records]
+
+    def _datagrams(self, udp: Segments) -> None:
+        for sink in self._datagram_sinks:
+            for index in np.flatnonzero(_wanted(udp, sink)).tolist():
+                place, held = int(udp.payload[index]), int(udp.held[index])
+                ends = udp.ends[index].tobytes()
+                sink.datagram(
+                    Datagram(
+                        at_ns=int(udp.time_ns[index]),
+                        source=(ends[:16], int(udp.source[index])),
+                        destination=(ends[16:], int(udp.destination[index])),
+                        length=int(udp.length[index]),
+                        data=memoryview(udp.raw)[place : place + held],
+                    )
+                )
+
+    def _finish(self) -> None:
+        found: list[tuple[int, bool, Record]] = []
+        for number, direction, pieces in self._sequences.rest():
+            if self._flows.follow[number]:
+                self._feed(self._flows.all[number], {direction: pieces}, found)
+        self._secrets()
+        for number in list(self._talks):
+            self._end_talk(number, self._flows.all[number].last_ns, found)
+        self._add("tls_record", record_rows(found))
+        for flow in self._flows.all:
+            if flow.client < 0:
+                _orient(flow, {})
+
+    def _recording(self) -> Recording:
+        start = self._start or 0
+        self._runs["tcp"] = [connections(self._flows, max(self._end, start))]
+        layouts: dict[str, StreamLayout] = {name: layout(name) for name in ("tcp", "tcp_io", "tls_record")}
+        facts: list[dict[str, Any]] = [*self._hellos.facts]
+        for sink in (*self._stream_sinks, *self._datagram_sinks):
+            harvest = sink.finish()
+            facts += [dict(fact) for fact in harvest.facts]
+            for name, records in harvest.records.items():
+                layouts[name] = harvest.layouts[name]
+                self._runs.setdefault(name, []).append(records)
+        notes = self._notes
+        facts += [{"kind": "kernel", "hz": JIFFIES_A_SECOND}, *self._said_of_losses(), self._coverage()]
+        end = None if notes.stopped_at is not None else {"exit_reason": "end of the capture", "at_ns": self._end}
+        return Recording(
+            header={
+                "version": __version__,
+                "started": rfc3339(start),
+                "clock": {"monotonic_ns": start, "realtime_ns": start, "boottime_ns": 0},
+                "host": {},
+                "target": {},
+                "command": None,
+                "tier": "capture",
+            },
+            layouts=layouts,
+            runs=self._runs,
+            facts=facts,
+            end=end,
+            truncated_at=notes.stopped_at,
+            truncated_why=notes.stopped_why,
+        )
+
+    def _said_of_losses(self) -> list[dict[str, Any]]:
+        """Return what the file says about packets that the capturing machine lost; nothing where it does not say."""
+        if not self._notes.dropped:
+            return []
+        lost = sum(self._notes.dropped.values())
+        return [{"kind": "loss", "probe": "packets", "seen": self._notes.packets, "lost": lost}]
+
+    def _coverage(self) -> dict[str, Any]:
+        notes, layers = self._notes, self._layers
+        unseen = [
+            ("processes and threads", "packets do not name them"),
+            ("when programs read what had arrived", "it happens inside the machine"),
+        ]
+        if notes.cut:
+            unseen.append((f"the rest of {notes.cut} of {notes.packets} packets", "the snap length cut them off"))
+        unseen += [(f"{count} packets", f"not taken apart: {why}") for why, count in sorted(layers.unknown.items())]
+        if self._clock.set_back:
+            unseen.append(("some of the time", f"the clock was set back {self._clock.set_back} times"))
+        if layers.fragments.lost:
+            unseen.append((f"{layers.fragments.lost} packets in fragments", "parts of them are missing"))
+        tunnels = [f"{kind} ({count} packets)" for kind, count in sorted(layers.tunnels.items())]
+        reason = f"connections inside of tunnels: {', '.join(tunnels)}" if tunnels else None
+        return {
+            "kind": "coverage",
+            "tier": "capture",
+            "probes": [{"name": "packets", "state": "attached", "reason": reason, "remedy": None}],
+            "tls_libraries": [],
+            "unobservable": [{"pid": None, "what": what, "why": why} for what, why in unseen],
+        }
+
+
+def _pieces(s: Sorted, order: Order, follow: NDArray[np.bool_]) -> dict[int, dict[int, list[Piece]]]:
+    """Return the new bytes by connection and direction, of those connections that somebody reads."""
+    groups = order.groups
+    if not len(groups):
+        return {}
+    first = groups[order.group_starts]
+    flow, direction = s.flow[first], s.direction[first]
+    wanted = follow[flow]
+    mended = np.zeros(len(first), bool)
+    mended[list(order.mended)] = True
+    length = order.group_ends - order.group_starts
+    row = np.flatnonzero(np.repeat(wanted & ~mended, length) & (order.new[groups] > 0))
+    at = groups[row]
+    size = order.new[at].tolist()
+    rows = list(
+        zip(
+            order.offset[at].tolist(), size, s.held[at].tolist(), s.time[at].tolist(), [s.raw] * len(size),
+            s.payload[at].tolist(), strict=True,
+        )
+    )  # fmt: skip
+    begins = np.searchsorted(row, order.group_starts).tolist()
+    ends = np.searchsorted(row, order.group_ends).tolist()
+    found: dict[int, dict[int, list[Piece]]] = {}
+    for number in np.flatnonzero(wanted).tolist():
+        pieces = order.mended[number] if mended[number] else rows[begins[number] : ends[number]]
+        if pieces:
+            found.setdefault(int(flow[number]), {})[int(direction[number])] = pieces
+    return found
+
+
+def _orient(flow: Flow, sides: Mapping[int, Sequence[Piece]]) -> None:
+    """Say who is the client of a connection whose opening is not in the file: by what is said, else by the ports."""
+    for direction, pieces in sides.items():
+        for _, _, held, _, data, place in pieces[:1]:
+            asks = who_asks(data, place, held)
+            if asks is not None:
+                flow.client, flow.sure = direction if asks else 1 - direction, True
+                return
+    low, high = flow.ends[0][1], flow.ends[1][1]
+    flow.client = 1 if low < min(high, _SERVER_PORTS) or (high >= _SERVER_PORTS and low < high) else 0
+
+
+def _wanted(udp: Segments, sink: DatagramSink) -> NDArray[np.bool_]:
+    ports = list(sink.ports)
+    wanted = np.isin(udp.source, ports) | np.isin(udp.destination, ports)
+    if sink.quic:
+        data = np.frombuffer(udp.raw, np.uint8)
+        at = np.minimum(udp.payload, len(data) - 8)
+        version = np.lib.stride_tricks.sliding_window_view(data, 4)[at + 1]
+        number = np.ascontiguousarray(version).view(">u4")[:, 0]
+        wanted |= (data[at] & _QUIC_FORM == _QUIC_FORM) & np.isin(number, _QUIC_VERSIONS) & (udp.held > 6)
+    return wanted
