@@ -71,12 +71,16 @@ class Decryptor:
         self._keys = keys
         self._sides = {True: _Side(client=True), False: _Side(client=False)}
         self._randoms = {True: b"", False: b""}
-        self._secrets: Mapping[str, bytes] = {}
         self._suite: Suite | None = None
         self._version = 0
         self._mac_last = False
         self._tries = _MAX_TRIES
         self.inside = Inside()
+
+    @property
+    def _secrets(self) -> Mapping[str, bytes]:
+        """What is known by now: a file may bring secrets after the hello that they belong to."""
+        return self._keys.of(self._randoms[True])
 
     def feed(self, at_ns: int, data: bytes, *, client: bool) -> Iterator[Opened]:
         """Take the next bytes of a direction; yield the application data that they complete."""
@@ -228,7 +232,6 @@ class Decryptor:
         if len(random) < 32:
             return
         self._randoms[True] = random
-        self._secrets = self._keys.of(random)
         early = self._secrets.get("CLIENT_EARLY_TRAFFIC_SECRET")
         side = self._sides[True]
         if early and _EARLY_DATA in _extensions(body, _after_client_suites(body)) and not side.openers:

@@ -130,5 +130,5 @@ class _Pieces:
                 about = (chunk.at_ns, self._stream.cookie, chunk.offset + at, len(part), len(part))
                 self._kept.add((*about, direction, _TCP, local_port, remote[1], remote[0], part))
 
-    def end(self, at_ns: int) -> None:
+    def end(self, at_ns: int, *, clean: bool | None = None) -> None:
         """Nothing is left to do."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from netdiag.capture import keylog
 from netdiag.capture.dns import DnsDatagrams, DnsStreams
 from netdiag.capture.sink import DatagramSink, StreamSink
 
@@ -22,13 +23,15 @@ class Wishes:
 
 def stream_sinks(wishes: Wishes) -> list[StreamSink]:
     """Return who reads TCP streams; for each connection and protocol all of them are asked."""
-    del wishes
-    return [DnsStreams()]
+    from netdiag.capture.plaintext import PlaintextSink  # loads a library of ciphers
+
+    keys = keylog.read(wishes.keylog) if wishes.keylog else None
+    return [DnsStreams(), PlaintextSink(keys)]
 
 
 def datagram_sinks(wishes: Wishes) -> list[DatagramSink]:
     """Return who reads datagrams."""
-    from netdiag.capture.quic import QuicSink  # loads a library of ciphers
+    from netdiag.capture.quic import QuicSink  # as above
 
     del wishes
     return [DnsDatagrams(), QuicSink()]

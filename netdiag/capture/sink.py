@@ -73,8 +73,11 @@ class Handler(Protocol):
     def feed(self, chunks: Sequence[Chunk]) -> None:
         """Take new bytes of both directions, in order of time."""
 
-    def end(self, at_ns: int) -> None:
-        """Nothing more comes: the connection, the protocol or the file is over."""
+    def end(self, at_ns: int, *, clean: bool | None = None) -> None:
+        """Nothing more comes: the connection, the protocol or the file is over.
+
+        `clean`: the connection ended by a FIN (True) or a reset (False); None where its end was not seen.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
