@@ -55,6 +55,8 @@ _WHERE_USED = {
     "tls_call": (6, "tls_call_event"),
     "http_request": (7, "http_request_event"),
     "http_chunk": (8, "http_chunk_event"),
+    "name_lookup": (9, "name_lookup_event"),
+    "dns_message": (10, "dns_message_event"),
 }
 """Streams of probes that a trace may leave out: a built recording knows of one when it has records of it."""
 _SIZES = {"__u8": 1, "__u16": 2, "__u32": 4, "__u64": 8, "__s32": 4, "char": 1}

@@ -11,7 +11,8 @@ enum nd_lookup_kind {
 	ND_LOOKUP_ADDRESS = 3, /* the same, given as bytes */
 };
 
-#define ND_LOOKUP_NAME_BYTES 256 /* the longest name has 253, and one goes to the end */
+/* the longest name has 253, and one goes to the end */
+#define ND_LOOKUP_NAME_BYTES 256
 #define ND_LOOKUP_ADDRESSES 8
 
 /* One call into the C library, from its entry to its return. */

@@ -34,6 +34,7 @@ class Stage:
         self.handshakes: list[dict[str, Any]] = []
         self.tls_calls: list[dict[str, Any]] = []
         self.contexts: list[dict[str, Any]] = []
+        self.resolutions: list[dict[str, Any]] = []
         self.losses: tuple[Loss, ...] = ()
         self.span_ms = 60_000.0
 
@@ -144,6 +145,7 @@ class Stage:
             "handshakes": self.handshakes,
             "tls_calls": self.tls_calls,
             "contexts": self.contexts,
+            "resolutions": self.resolutions,
         }
         frames: dict[str, Any] = {}
         for name, items in rows.items():
