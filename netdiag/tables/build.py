@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from netdiag.recording.reader import Recording
-from netdiag.tables import quic
+from netdiag.tables import inside, quic
 from netdiag.tables.bursts import bursts, retransmits
 from netdiag.tables.closing import mark_close_notify, settle
 from netdiag.tables.codes import WireClass
@@ -60,6 +60,7 @@ def build(recording: Recording) -> Tables:
         said = hellos(recording.facts_of("hello"), found, tables["connections"], recording.start_ns)
         _join(tables, seen, said, whole=io is not None)
     _look_ups(recording, tables)
+    inside.tell(tables, recording.facts_of("inside"))
     quic.add(tables, recording.facts_of("quic"), recording.start_ns)
     process = _columns(recording, "process")
     tables["processes"] = processes(process, recording.facts_of("process"), recording.start_ns)
