@@ -239,7 +239,7 @@ static __always_inline void enter_go(struct pt_regs *ctx, __u64 now)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	struct nd_plain_goroutine key = { .address = nd_goroutine(ctx), .tgid = id >> 32 };
-	struct nd_plain_thread *t = this_thread(id);
+	struct nd_plain_thread *t = this_thread(id & ~0xffffffffULL); /* of the whole process: goroutines move */
 	struct nd_plain_call call = {
 		.handle = nd_go_first(ctx),
 		.entered = now,

@@ -45,11 +45,13 @@ def _serve(link: Link) -> int:
     except (EOFError, TimeoutError, ValueError):  # the front is gone, or it is none
         return 0
     try:
-        if message.get("do") != "start" or len(fds) not in (1, 2):
+        names = message.get("with") or []
+        if message.get("do") != "start" or len(fds) != 1 + len(names):
             raise UsageError("the recorder expected a start message with the recording's descriptor")
+        more = dict(zip(names, fds[1:], strict=True))
         from netdiag.recorder.session import Session
 
-        Session(link, fds[0], message, plain_fd=fds[1] if fds[1:] else None).run()
+        Session(link, fds[0], message, plain_fd=more.get("plain"), program_fd=more.get("program")).run()
     except NetdiagError as error:
         _report(link, error)
         return error.exit_code

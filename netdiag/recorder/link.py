@@ -6,18 +6,19 @@ a line by SCM_RIGHTS. Each end asks the kernel who the other one is before it re
 `netdiag.tracing.rendezvous`, so that the recorder imports no more than it needs.
 
     front → recorder   {"do": "start", "target": {…}, "command": {"pid": 4711, "argv": [masked]} | null,
-                        "probes": [names], "options": {…}}           + the recording's descriptor
-                                                                     [+ a socket for plaintext]
+                        "probes": [names], "options": {…}, "with": ["plain", "program"]}
+                                                                     + the recording's descriptor, then those of `with`
     recorder → front   {"say": "armed", "at_ns": …, "coverage": {…}}
                      | {"say": "error", "exit_code": 4, "message": "…", "hint": "…" | null}
     front → recorder   {"do": "stop", "reason": "command-exited", "exit_status": 0 | null}
     front → recorder   {"do": "finish"}                 only with plaintext, once all of it was taken apart
     recorder → front   {"say": "ended"}
 
-With a second descriptor, a Unix socket, the plaintext of requests goes there in frames (`netdiag.recording.pieces`).
+`with` names further descriptors, any or none of: `plain`, a Unix socket to which the plaintext of requests goes in
+frames (`netdiag.recording.pieces`), and `program`, the file that the command, which waits, will run: it is probed before.
 After `stop` the recorder sends what is left, closes that socket and waits up to `FINISH_S` for `finish`, so that the
 blocks that the other side appends to the recording come before the end block. Both then write to one description of
-the file, which has O_APPEND. Without a second descriptor probes that look at plaintext are left out.
+the file, which has O_APPEND. Without `plain`, probes that look at plaintext are left out.
 
 End of file means that the other side is gone: the recorder then ends as well. Standard library only.
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -107,6 +108,16 @@ class Objects:
         except OSError:
             return None
         return self._look((place,), path, list(self._tables))
+
+    def opened(self, fd: int) -> Probed | None:
+        """Look at an open program, whose descriptor is taken over; None when no TLS library is in it."""
+        try:
+            path = os.readlink(f"/proc/self/fd/{fd}") if stat.S_ISREG(os.fstat(fd).st_mode) else None
+        except OSError:
+            path = None
+        found = self._look((f"/proc/self/fd/{fd}",), path, list(self._tables)) if path is not None else None
+        os.close(fd)
+        return found
 
     def usual(self, pid: int) -> Iterator[Probed]:
         """Yield the libraries that a process would load by their usual names, as its root has them."""

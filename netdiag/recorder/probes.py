@@ -94,11 +94,14 @@ class ProbeSet:
         """Return all streams with their rings, to drain."""
         return self._rings
 
-    def seed(self, drain: Callable[[], None]) -> None:
-        """Find the sockets that exist already, in every network namespace that the targets live in."""
+    def seed(self, drain: Callable[[], None], about_to_run: tuple[int, int] | None = None) -> None:
+        """Find the sockets that exist already, in every network namespace that the targets live in.
+
+        `about_to_run`: a process that waits, and a descriptor of the program that it will run, which is taken over.
+        """
         self._namespaces.note_all(self._pids())
         if self._functions is not None:
-            self._functions.start(self._pids())
+            self._functions.start(self._pids(), about_to_run)
         self._look(_SEED, drain)
 
     def follow(self, layout: StreamLayout, runs: Iterable[memoryview]) -> None:

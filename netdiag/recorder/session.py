@@ -35,8 +35,20 @@ _HAND_OVER_S = 2.0
 class Session:
     """A trace from the start message to the end block."""
 
-    def __init__(self, link: Link, recording_fd: int, start: dict[str, Any], *, plain_fd: int | None = None) -> None:
-        """`plain_fd`: a socket to the process that takes plaintext apart; None leaves out the probes that need one."""
+    def __init__(
+        self,
+        link: Link,
+        recording_fd: int,
+        start: dict[str, Any],
+        *,
+        plain_fd: int | None = None,
+        program_fd: int | None = None,
+    ) -> None:
+        """`plain_fd`: a socket to the process that takes plaintext apart; None leaves out the probes that need one.
+
+        `program_fd`: the program that the command, which waits, will run.
+        """
+        self._program_fd = program_fd
         self._link = link
         self._start = start
         self._options: dict[str, Any] = {**(start.get("options") or {}), "plaintext": plain_fd is not None}
@@ -80,7 +92,7 @@ class Session:
                 self._writer.layout(stream.number, stream.layout)
         if self._plain_fd is not None:
             self._plain = PlainSocket(self._plain_fd, [s.layout for s, _ in self._probes.streams() if s.to_front])
-        self._probes.seed(self._drain)
+        self._probes.seed(self._drain, self._about_to_run())
         coverage = self._coverage = self._probes.coverage()
         self._writer.fact("coverage", coverage)
         command = self._start.get("command")
@@ -90,6 +102,12 @@ class Session:
         self._link.send({"say": "armed", "at_ns": facts.monotonic_ns(), "coverage": coverage})
         stop = self._record()
         self._finish(stop)
+
+    def _about_to_run(self) -> tuple[int, int] | None:
+        command = self._start.get("command")
+        if self._program_fd is None or not command:
+            return None
+        return command["pid"], self._program_fd
 
     def _record(self) -> dict[str, Any]:
         poll = select.epoll()

@@ -40,6 +40,7 @@ _MOST_LOOKS = 64
 _MOST_PROCESSES = 1024
 _MOST_MAPS_BYTES = 4 << 20
 _MOST_REASONS = 8
+_MOST_RAN = 8
 
 
 @dataclass(slots=True)
@@ -51,6 +52,9 @@ class _Process:
     """By the descriptor of the file."""
     mapped: list[Probed] = field(default_factory=list)
     """Those that it has in its memory."""
+    parent: _Process | None = None
+    ran: dict[int, Probed] = field(default_factory=dict)
+    """Programs with a library inside that children of it ran."""
     size: bytes = b""
     """Of its memory when its map was last looked at: a library that was loaded since makes it larger."""
 
@@ -77,8 +81,15 @@ class FunctionProbes:
 
     # --- for the thread that records ------------------------------------------------------------------------------
 
-    def start(self, pids: Iterable[int]) -> None:
-        """Probe the processes that are there already, then start to follow."""
+    def start(self, pids: Iterable[int], about_to_run: tuple[int, int] | None = None) -> None:
+        """Probe the processes that are there already, then start to follow.
+
+        `about_to_run`: a process that waits, and a descriptor of the program that it will run, which is taken over.
+        """
+        if about_to_run is not None:
+            program = self._objects.opened(about_to_run[1])
+            if program is not None:
+                self._probe(about_to_run[0], program)
         for pid in pids:
             self._usual(pid)
             self._meet(pid)
@@ -146,6 +157,7 @@ class FunctionProbes:
             self._forget(pid)
             self._inherit(pid, self._processes.get(parent))
         elif kind == _EXEC:
+            self._ran(pid)
             if self._objects.loads_others(pid):
                 self._usual(pid)
             self._meet(pid)
@@ -162,10 +174,25 @@ class FunctionProbes:
                 self._probe(pid, probed)
             if mapped:
                 self._note(pid, probed)
+        for probed in list(parent.ran.values()) if parent else ():
+            self._probe(pid, probed)
+        if parent is not None:
+            self._processes.setdefault(pid, _Process()).parent = parent
+
+    def _ran(self, pid: int) -> None:
+        """Probe a program that has a library inside at once; the next child of its parent gets that before it runs."""
+        program = self._objects.program(pid)
+        if program is None:
+            return
+        self._probe(pid, program)
+        process = self._processes.get(pid)
+        if process is not None and process.parent is not None and len(process.parent.ran) < _MOST_RAN:
+            process.parent.ran[program.fd] = program
 
     def _forget(self, pid: int) -> None:
         process = self._processes.pop(pid, None)
         if process is not None:
+            process.parent = None
             self._closing += process.links
 
     def _usual(self, pid: int) -> None:

@@ -57,7 +57,7 @@ class Trace:
         wrap: Sequence[str] = (),
         probes: Sequence[str] = (),
         options: dict[str, Any] | None = None,
-        extra: Sequence[int] = (),
+        extra: dict[str, int] | None = None,
         **target: Any,
     ) -> None:
         self.path = path
@@ -71,8 +71,10 @@ class Trace:
         self.pid = self.link.peer.pid
         """Of the recorder itself, where `wrap` put something in front of it."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        more = extra or {}
         start = {"do": "start", "target": target, "command": None, "probes": list(probes), "options": options or {}}
-        self.link.send(start, [fd, *extra])
+        start["with"] = list(more)
+        self.link.send(start, [fd, *more.values()])
         os.close(fd)
         self.armed: Message = self._hear("armed", 60.0)
         self.recording: Recording

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trace with a reader for plaintext: what the recorder hands over is put together again, to compare with the truth."""
+"""A trace with a reader for plaintext: what the recorder hands over is put together again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PlainTrace(Trace):
         self.pieces: list[PlainRecord] = []
         self._thread = threading.Thread(target=self._read, daemon=True)
         with there:
-            super().__init__(path, extra=[there.fileno()], **settings)
+            super().__init__(path, extra={"plain": there.fileno()}, **settings)
         self._thread.start()
 
     def _read(self) -> None:

@@ -136,8 +136,13 @@ static __always_inline void nd_note_plain_io(__u64 cookie, bool sent, __u32 byte
 	struct nd_plain_thread *t = bpf_map_lookup_elem(&plain_threads, &id);
 	struct nd_plain_call *call;
 
-	if (!t)
-		return;
+	if (!t) {
+		/* a thread without calls of its own may run a goroutine that began one elsewhere: tid 0 stands for all */
+		id &= ~0xffffffffULL;
+		t = bpf_map_lookup_elem(&plain_threads, &id);
+		if (!t)
+			return;
+	}
 	call = &t->call;
 	if (t->go)
 		call = nd_plain_goroutine_call(id);
