@@ -50,25 +50,47 @@ SERVER = """
 class Authority:
     """A certificate authority of its own, for certificates that every library takes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str = "test") -> None:
         self.folder = folder
         self.cert, self._key = folder / "ca.pem", folder / "ca.key"
-        self._openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-subj", "/CN=test",
-                      "-keyout", self._key, "-out", self.cert)  # fmt: skip
+        self._openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                      "-subj", f"/CN={name}", "-keyout", self._key, "-out", self.cert)  # fmt: skip
 
     def _openssl(self, command: str, *rest: object) -> None:
         words = ["openssl", command, "-nodes", "-days", "2", *map(str, rest)]
         subprocess.run(words, check=True, capture_output=True)
 
-    def issue(self, name: str, *kind: str, names: int = 0, usage: str = "serverAuth") -> tuple[Path, Path]:
-        """Return key and certificate files; `kind` are the arguments that make the key, `names` more names pad it."""
+    def issue(
+        self, name: str, *kind: str, names: int = 0, usage: str = "serverAuth", by: tuple[Path, Path] | None = None
+    ) -> tuple[Path, Path]:
+        """Return key and certificate files; `kind` are the arguments that make the key, `names` more names pad it.
+
+        `by` are key and certificate of who issues it, the authority itself unless told.
+        """
         key, cert = self.folder / f"{name}.key", self.folder / f"{name}.pem"
         kind = kind or ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+        issuer_key, issuer = by or (self._key, self.cert)
         padding = "".join(f",DNS:padding{number:05d}.test" for number in range(names))
-        self._openssl("req", "-x509", *kind, "-subj", "/CN=localhost", "-CA", self.cert, "-CAkey", self._key,
+        self._openssl("req", "-x509", *kind, "-subj", "/CN=localhost", "-CA", issuer, "-CAkey", issuer_key,
                       "-addext", NAMES + padding, "-addext", "basicConstraints=critical,CA:FALSE",
                       "-addext", f"extendedKeyUsage={usage}", "-keyout", key, "-out", cert)  # fmt: skip
         return key, cert
+
+    def intermediate(self, name: str, *, names: int = 0) -> tuple[Path, Path]:
+        """Return key and certificate of an authority that this one vouches for."""
+        key, cert = self.folder / f"{name}.key", self.folder / f"{name}.pem"
+        padding = ["-addext", NAMES + "".join(f",DNS:padding{number:05d}.test" for number in range(names))]
+        self._openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                      "-subj", f"/CN={name}", "-CA", self.cert, "-CAkey", self._key,
+                      "-addext", "basicConstraints=critical,CA:TRUE", *(padding if names else []),
+                      "-keyout", key, "-out", cert)  # fmt: skip
+        return key, cert
+
+    def bundle(self, name: str, *certs: Path) -> Path:
+        """Return a file with several certificates, one after the other."""
+        file = self.folder / f"{name}.pem"
+        file.write_text("".join(cert.read_text() for cert in certs))
+        return file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
