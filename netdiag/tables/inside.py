@@ -41,15 +41,15 @@ _COLUMNS = ("alpn", "certificate_count", "tickets_issued", "resumable", "early_d
 def _known(fact: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns that a fact settles; members of a wrong kind settle nothing."""
     found: dict[str, Any] = {}
-    alpn, count, tickets = fact.get("alpn"), fact.get("certificates"), fact.get("tickets")
+    alpn, count, tickets = fact.get("alpn"), _count(fact.get("certificates")), _count(fact.get("tickets"))
     if fact.get("extensions") is True:
         found["alpn"] = alpn[:_MAX_NAME] if isinstance(alpn, str) else None
         if old["early_data"] in ("offered", "accepted", "refused"):
             found["early_data"] = "accepted" if fact.get("early_accepted") is True else "refused"
-    if _is_count(count):
+    if count is not None:
         found["certificate_count"] = float(count)
     modern = isinstance(old["version"], str) and old["version"].startswith("TLSv1.3")
-    if _is_count(tickets) and fact.get("finished") is True and modern and old["outcome"] == "completed":
+    if tickets is not None and fact.get("finished") is True and modern and old["outcome"] == "completed":
         # what stayed closed may have held one more
         if fact.get("closed") == 0 or tickets > 0:
             found["tickets_issued"] = float(tickets)
@@ -62,5 +62,5 @@ def _known(fact: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value < 1 << 16
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 16 else None
