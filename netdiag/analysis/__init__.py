@@ -7,7 +7,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from netdiag.analysis import breaks, connect, dns, reuse, tls_course, tls_interception, tls_resumption, transport
+from netdiag.analysis import (
+    breaks,
+    connect,
+    dns,
+    http2,
+    http_pool,
+    http_server,
+    http_upload,
+    reuse,
+    starved,
+    stream_breaks,
+    stream_reads,
+    stream_waits,
+    tls_course,
+    tls_interception,
+    tls_resumption,
+    transport,
+)
 from netdiag.analysis.case import Case, Options, prepare
 from netdiag.analysis.settle import settle
 from netdiag.findings import Finding, Severity
@@ -23,7 +40,15 @@ ANALYSES: tuple[Analysis, ...] = (
     breaks.analyze,
     connect.analyze,
     dns.analyze,
+    http2.analyze,
+    http_pool.analyze,
+    http_server.analyze,
+    http_upload.analyze,
     reuse.analyze,
+    starved.analyze,
+    stream_breaks.analyze,
+    stream_reads.analyze,
+    stream_waits.analyze,
     tls_course.analyze,
     tls_interception.analyze,
     tls_resumption.analyze,

@@ -76,7 +76,8 @@ def _digits(value: float) -> str:
 
 def number_of(learned: Learned) -> str:
     """Return a learned number without needless digits."""
-    return f"{learned.value:,.0f}" if learned.unit == "requests" else f"{learned.value:.3g}"
+    whole = learned.unit == "requests" or learned.value >= 1000
+    return f"{learned.value:,.0f}" if whole else f"{learned.value:.3g}"
 
 
 def finding(case: Case, seen: Seen) -> Finding:

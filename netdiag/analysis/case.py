@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from netdiag.analysis.answers import with_answers
 from netdiag.analysis.http_calls import Asked, asked_of
+from netdiag.analysis.http_rows import Index
 from netdiag.analysis.late import with_late
 from netdiag.analysis.links import NAN, Link, column, known, links_of, number, text, with_contexts, with_handshakes
-
 from netdiag.analysis.names import with_names
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -89,6 +90,8 @@ class Case:
     """Time that requests took, milliseconds; NaN when nothing was measured."""
     asked: Mapping[int, tuple[Asked, ...]] = field(default_factory=dict)
     """The requests of the traced clients, by time, under the row of their connection."""
+    rows: Index
+    """The tables by connection, request or process."""
 
     def asked_by(self, group: Group) -> tuple[Asked, ...]:
         """Return the requests on a group's connections, by time."""
@@ -116,6 +119,7 @@ def prepare(tables: Tables, options: Options) -> Case:
         groups=groups,
         processes=processes,
         total_ms=_total_ms(tables.requests, links),
+        rows=Index(tables),
         asked=_by_link(asked_of(tables.requests, links)),
     )
 

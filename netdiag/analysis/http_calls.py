@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from netdiag.analysis.links import NAN, Link, column, flag, known, number, text
+from netdiag.analysis.links import Link, column, flag, known, number, text
 from netdiag.findings import Evidence
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Asked", "asked_of", "certainty", "examples", "milliseconds_of", "rows_of"]
+__all__ = ["Asked", "asked_of", "certainty", "examples"]
 
 _MS = 1e6
 _PLAINTEXT = "plaintext"
@@ -103,18 +103,20 @@ _TEXTS = frozenset({"id", "source", "protocol", "method", "host", "path", "model
 _FLAGS = frozenset({"complete", "reused"})
 _TABLES = frozenset({"headers", "request_headers"})
 _APART = frozenset({"row", "link", "stream"})
-_OTHER_NAMES: Mapping[str, str] = {}
 
 
-def asked_of(requests: pd.DataFrame, links: Sequence[Link]) -> tuple[Asked, ...]:
-    """Return the requests on connections that the traced programs opened, in the order of the table."""
+def asked_of(requests: pd.DataFrame, links: Sequence[Link], *, served: bool = False) -> tuple[Asked, ...]:
+    """Return the requests on connections that the traced programs opened, in the order of the table.
+
+    `served`: those on connections that they accepted, instead.
+    """
     names = [name for name in Asked.__dataclass_fields__ if name not in _APART]
-    cells = {name: column(requests, _OTHER_NAMES.get(name, name)) for name in names}
+    cells = {name: column(requests, name) for name in names}
     rows, streams = column(requests, "connection"), column(requests, "stream")
     found = []
     for row, (connection, stream) in enumerate(zip(rows, streams, strict=True)):
         at = int(number(connection)) if known(number(connection)) else -1
-        if not 0 <= at < len(links) or links[at].role == "server":
+        if not 0 <= at < len(links) or (links[at].role == "server") != served:
             continue
         values = {name: _cell(name, column_[row]) for name, column_ in cells.items()}
         values["id"] = values["id"] or f"r{row + 1}"
@@ -131,15 +133,6 @@ def _cell(name: str, value: Any) -> Any:
     if name in _TABLES:
         return value if isinstance(value, Mapping) else {}
     return number(value)
-
-
-def rows_of(frame: pd.DataFrame, *names: str) -> dict[int, list[tuple[Any, ...]]]:
-    """Return columns of a table as tuples by the number in its first column; rows without one are left out."""
-    found: dict[int, list[tuple[Any, ...]]] = {}
-    for key, *cells in zip(*(column(frame, name) for name in names), strict=True):
-        if known(number(key)):
-            found.setdefault(int(key), []).append(tuple(cells))
-    return found
 
 
 def certainty(asked: Iterable[Asked], exact: float, inferred: float) -> float:
@@ -159,8 +152,3 @@ def examples(lines: Iterable[tuple[Asked, str]]) -> tuple[Evidence, ...]:
 def _named(call: Asked, note: str) -> str:
     asked = " ".join(part for part in (call.method, call.path) if part)
     return f"{asked}: {note}" if asked else note
-
-
-def milliseconds_of(later_ns: float, earlier_ns: float) -> float:
-    """Return the time between two instants in ms, NaN where one is not known."""
-    return (later_ns - earlier_ns) / _MS if known(later_ns) and known(earlier_ns) else NAN

@@ -28,6 +28,11 @@ EXPLAINED_BY: Mapping[str, frozenset[str]] = {
     "tcp.syn-retransmit": frozenset({"tcp.accept-queue"}),
     "tcp.reset": frozenset({"tcp.accept-queue", "reuse.fork-shared"}),
     "reuse.stale-race": frozenset({"reuse.fork-shared"}),
+    "tcp.zero-window": frozenset({"stream.reader-stall"}),
+    "http.slow-upload": frozenset({"tcp.zero-window"}),
+    "stream.reader-stall": frozenset({"client.cpu-starved"}),
+    "stream.network-stall": frozenset({"http2.head-of-line"}),
+    "http.slow-server": frozenset({"client.cpu-starved"}),
     "reuse.no-keepalive-probes": frozenset({"reuse.silent-drop"}),
     "dns.repeated": _OPENERS,
 }

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of large tables by what they belong to, without going over the whole table each time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from netdiag.tables import Tables
+
+__all__ = ["Index", "Rows"]
+
+
+class Rows:
+    """One table, by the numbers in its column `key`; the order of the rows of one number is that of the table."""
+
+    def __init__(self, frame: pd.DataFrame, key: str) -> None:
+        keys = frame[key].to_numpy()
+        sorted_ = len(keys) < 2 or bool(np.all(keys[1:] >= keys[:-1]))
+        self._order = None if sorted_ else np.argsort(keys, kind="stable")
+        self._keys = keys if self._order is None else keys[self._order]
+        self._frame = frame
+        self._columns: dict[str, Any] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return len(self._keys) > 0
+
+    def of(self, key: float, *names: str) -> list[tuple[Any, ...]]:
+        """Return the columns `names` of the rows with that number as tuples; None for a column that is not there."""
+        low, high = (int(np.searchsorted(self._keys, key, side)) for side in ("left", "right"))
+        if low == high:
+            return []
+        return list(zip(*(self._column(name)[low:high].tolist() for name in names), strict=True))
+
+    def _column(self, name: str) -> Any:
+        if name not in self._columns:
+            whole = np.full(len(self._keys), None) if name not in self._frame else self._frame[name].to_numpy()
+            self._columns[name] = whole if self._order is None else whole[self._order]
+        return self._columns[name]
+
+    def numbers(self) -> list[float]:
+        """Return all numbers that occur, in order."""
+        return [float(key) for key in np.unique(self._keys)]
+
+
+class Index:
+    """The tables of a case by connection, request or process."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._keys: Mapping[str, str] = {
+            "chunks": "request", "records": "connection", "bursts": "connection", "retransmits": "connection",
+            "scheduling": "pid",
+        }  # fmt: skip
+        self._tables = tables
+        self._made: dict[str, Rows] = {}
+
+    def __getitem__(self, name: str) -> Rows:
+        """Return a table's rows, indexed at its first use."""
+        if name not in self._made:
+            self._made[name] = Rows(getattr(self._tables, name), self._keys[name])
+        return self._made[name]

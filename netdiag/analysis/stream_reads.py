@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streams that are read in crumbs, or written in records so large that their first byte waits for their last."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+from statistics import median
+
+from netdiag.analysis.build import Seen, finding, milliseconds
+from netdiag.analysis.case import Case, Group
+from netdiag.analysis.http_calls import Asked, examples
+from netdiag.analysis.links import NAN, known, number
+from netdiag.analysis.starved import Scheduling, scheduling_of
+from netdiag.analysis.stream_pieces import streams_of
+from netdiag.analysis.whatif import first_token, what_if
+from netdiag.findings import Finding, Learned
+
+__all__ = ["analyze"]
+
+_MS = 1e6
+_APPLICATION_DATA = 23
+_HEADER = 5
+_READS = 6.0
+"""Two reads a record are how OpenSSL works: header, then fragment. More than four beyond them are crumbs."""
+_CPU_SHARE = 0.1
+_LARGE = 8192
+_WAIT_MS = 50.0
+_SLACK_NS = 1e6
+
+_Rows = Sequence[tuple[object, ...]]
+
+
+def analyze(case: Case) -> list[Finding]:
+    """Return one finding per code and group."""
+    found: list[Seen | None] = []
+    records, bursts = case.rows["records"], case.rows["bursts"]
+    work = scheduling_of(case)
+    for group in case.groups:
+        calls = case.asked_by(group)
+        streamed = [stream.call for stream in streams_of(case, calls)] if records else []
+        rows = [
+            (
+                call,
+                records.of(call.link.row, "at_ns", "direction", "type", "length"),
+                bursts.of(call.link.row, "direction", "ended_ns", "bytes", "calls"),
+            )
+            for call in streamed
+        ]
+        found += [_tiny(group, calls, rows, work), _large(group, calls, rows)]
+    return [finding(case, seen) for seen in found if seen is not None]
+
+
+_Streamed = Sequence[tuple[Asked, _Rows, _Rows]]
+
+
+# --- tiny reads -------------------------------------------------------------------------------------------------------
+
+
+def _tiny(group: Group, calls: Sequence[Asked], rows: _Streamed, work: Scheduling) -> Seen | None:
+    hit: list[tuple[Asked, float, float]] = []
+    for call, records, bursts in rows:
+        count = sum(_is_answer(call, row) for row in records)
+        reads = sum(
+            number(calls_)
+            for way, ended, _, calls_ in bursts
+            if way == "receive" and call.first_byte_ns - _SLACK_NS <= number(ended) <= call.ended_ns + _SLACK_NS
+        )
+        busy = work.ran_ms(call.pid, call.first_byte_ns, call.ended_ns)
+        lasted = (call.ended_ns - call.first_byte_ns) / _MS
+        if count >= 10 and reads / count > _READS and lasted > 0 and busy > _CPU_SHARE * lasted:
+            hit.append((call, reads / count, busy / lasted))
+    if len(hit) < 3:
+        return None
+    each = [reads for _, reads, _ in hit]
+    return Seen(
+        code="stream.tiny-reads",
+        links=tuple({call.link.row: call.link for call, _, _ in hit}.values()),
+        count=len(hit),
+        of=len(rows),
+        confidence=0.7,
+        note=f"the program ran for {100 * median(share for _, _, share in hit):.0f} % of the streams' time",
+        learned=Learned(name="reads_a_record", value=median(each), low=min(each), high=max(each), unit="reads"),
+        calls=len(calls),
+        words={"each": f"{median(each):.0f}"},
+        examples=examples((call, f"{reads:.0f} reads a TLS record") for call, reads, _ in hit),
+        host=group.host,
+        process=group.process,
+    )
+
+
+def _is_answer(call: Asked, row: tuple[object, ...]) -> bool:
+    at, direction, kind, _ = row
+    return direction == "receive" and kind == _APPLICATION_DATA and call.first_byte_ns <= number(at) <= call.ended_ns
+
+
+# --- large records ----------------------------------------------------------------------------------------------------
+
+
+def _large(group: Group, calls: Sequence[Asked], rows: _Streamed) -> Seen | None:
+    """The first record of an answer is large, and its last byte came long after its first."""
+    hit: list[tuple[Asked, float, float]] = []
+    for call, records, bursts in rows:
+        wait, size = _first_record(call, records, bursts)
+        if size >= _LARGE and wait >= _WAIT_MS:
+            hit.append((call, wait, size))
+    if len(hit) < 2:
+        return None
+    waits, sizes = [wait for _, wait, _ in hit], [size for _, _, size in hit]
+    return Seen(
+        code="stream.large-record",
+        links=tuple({call.link.row: call.link for call, _, _ in hit}.values()),
+        count=len(hit),
+        of=len(rows),
+        confidence=0.8,
+        cost_ms=sum(waits),
+        learned=Learned(name="record", value=median(sizes), low=min(sizes), high=max(sizes), unit="bytes"),
+        what_if=what_if([call for call, _, _ in hit], {call.row: wait for call, wait, _ in hit}, first_token),
+        calls=len(calls),
+        words={"wait": milliseconds(median(waits))},
+        examples=examples(
+            (call, f"a record of {size:,.0f} bytes was whole {milliseconds(wait)} after it began")
+            for call, wait, size in hit
+        ),
+        host=group.host,
+        process=group.process,
+    )
+
+
+def _first_record(call: Asked, records: _Rows, bursts: _Rows) -> tuple[float, float]:
+    """Return how long the first record of the answer took to arrive (ms), and its size; NaN where not known.
+
+    Its end is where the bytes that the program had read reach it: both count the same bytes of the connection.
+    """
+    came = [(number(at), number(length) + _HEADER, kind) for at, way, kind, length in records if way == "receive"]
+    index = next(
+        (i for i, (at, _, kind) in enumerate(came) if kind == _APPLICATION_DATA and at >= call.first_byte_ns), -1
+    )
+    if index < 0:
+        return NAN, NAN
+    ends = list(accumulate(size for _, size, _ in came))
+    reads = sorted((number(ended), number(size)) for way, ended, size, _ in bursts if way == "receive")
+    total = list(accumulate(size for _, size in reads))
+    at = bisect_left(total, ends[index])
+    if at >= len(reads):
+        return NAN, came[index][1]
+    done = reads[at][0]
+    return ((done - came[index][0]) / _MS if known(done) else NAN), came[index][1]

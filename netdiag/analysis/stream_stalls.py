@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stalls of streamed answers: a pause far above the others, and who is to blame for it: server, network or reader."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from netdiag.analysis.links import Link, known, number
+from netdiag.analysis.stream_pieces import Piece, Streams
+
+if TYPE_CHECKING:
+    from netdiag.analysis.case import Case
+
+__all__ = ["LEAST_MS", "Blame", "Path", "Stall", "paths_of", "stalls_of", "usual_ms"]
+
+Blame = Literal["server", "network", "reader"]
+
+_MS = 1e6
+LEAST_MS = 300.0
+_TIMES = 5.0
+_EDGE_NS = 2e6
+_MOST_OF = 0.5
+_LATE_OF = 0.7
+_TICKS_MS = (1.0, 4.0, 10.0, 0.001)
+"""What a tick of the sender's time stamps may be: Linux 1 ms, older and other kernels 4 and 10, and microseconds."""
+_CALIBRATE_NS = 200e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stall:
+    """One pause, from the arrival before it to the arrival after it; ns since the start."""
+
+    stream: Streams
+    from_ns: float
+    to_ns: float
+    blame: Blame
+    why: str
+    sure: float
+    """Confidence in the blame."""
+
+    @property
+    def ms(self) -> float:
+        """Its length, ms."""
+        return (self.to_ns - self.from_ns) / _MS
+
+    @property
+    def extra_ms(self) -> float:
+        """What it took longer than the stream's usual pause, ms."""
+        return max(0.0, self.ms - usual_ms(self.stream.gaps_ms))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Path:
+    """What is known of the way of one connection's incoming data."""
+
+    resent: tuple[float, ...] = ()
+    """When segments were sent again, by either end that was traced; ns, sorted."""
+    behind: tuple[tuple[float, float], ...] = ()
+    """When reads followed segments that had come out of order, and how many those were; by time."""
+    ticks: tuple[tuple[float, float], ...] = ()
+    """When data arrived, and the sender's time stamp on it; by time."""
+    watched: bool = False
+    """Whether segments out of order would have been seen."""
+
+
+def usual_ms(gaps: Sequence[float]) -> float:
+    """Return the median pause, ms; 0 where there is none."""
+    ordered = sorted(gaps)
+    return ordered[len(ordered) // 2] if ordered else 0.0
+
+
+def limit_ms(gaps: Sequence[float], index: int) -> float:
+    """Return from which length on a pause is a stall: 300 ms, and five times the 95th percentile of the others."""
+    others = sorted(gap for number_, gap in enumerate(gaps) if number_ != index)
+    high = others[int(0.95 * (len(others) - 1))] if others else 0.0
+    return max(LEAST_MS, _TIMES * high)
+
+
+def stalls_of(stream: Streams, path: Path) -> tuple[Stall, ...]:
+    """Return the stalls between tokens, each with its blame. Fewer than four pauses show no cadence, and no stall."""
+    gaps = stream.gaps_ms
+    if len(gaps) < 4:
+        return ()
+    tokens = stream.tokens
+    found = []
+    for index, gap in enumerate(gaps):
+        if gap >= LEAST_MS and gap >= limit_ms(gaps, index):
+            found.append(_blamed(stream, tokens, index, path))
+    return tuple(found)
+
+
+def _blamed(stream: Streams, tokens: Sequence[Piece], index: int, path: Path) -> Stall:
+    start, end = tokens[index].at_ns, tokens[index + 1].at_ns
+
+    def stall(blame: Blame, why: str, sure: float) -> Stall:
+        return Stall(stream=stream, from_ns=start, to_ns=end, blame=blame, why=why, sure=sure)
+
+    link = stream.call.link
+    unread = sum(max(0.0, min(lag.to_ns, end) - max(lag.from_ns, start)) for lag in stream.lags) / (end - start)
+    if unread >= _MOST_OF and known(link.zero_window_ms) and link.zero_window_ms >= _MOST_OF * (end - start) / _MS:
+        return stall("reader", "the receive buffer was full, so nothing more could come", 0.85)
+    behind = sum(count for at, count in path.behind if start < at <= end + _EDGE_NS)
+    resent = bisect_right(path.resent, end) - bisect_left(path.resent, start)
+    if resent or behind:
+        what = "segment" if resent + behind == 1 else "segments"
+        how = "sent again" if resent else "out of order: others before them were lost"
+        return stall("network", f"{resent or behind:.0f} {what} {how}", 0.9)
+    late = _late_ms(path, start, end)
+    if late >= _LATE_OF * (end - start) / _MS:
+        return stall("network", f"the server had sent it {late:.0f} ms earlier, by its own clock", 0.85)
+    if _slow_start(tokens, index, link, stream.gaps_ms):
+        return stall("network", "one segment, a round trip later all that had piled up: sent again after loss", 0.7)
+    open_ = "the window stood open" if not link.zero_window_ms else "the window was not the reason"
+    if path.watched:
+        return stall("server", f"no segment lost or sent again, {open_}", 0.9)
+    return stall("server", f"no sign of loss on this side, {open_}", 0.75)
+
+
+def _late_ms(path: Path, start: float, end: float) -> float:
+    """Return how much of a pause lies between the sender's clock and the arrival, ms; 0 where no clock is known."""
+    times = path.ticks
+    if len(times) < 3:
+        return 0.0
+    first, last = times[0], times[-1]
+    elapsed = last[0] - first[0]
+    ticks = last[1] - first[1]
+    if elapsed < _CALIBRATE_NS or ticks <= 0:
+        return 0.0
+    tick = min(_TICKS_MS, key=lambda size: abs(elapsed / _MS / ticks / size - 1.0))
+    if not 0.8 <= elapsed / _MS / ticks / tick <= 1.25:
+        return 0.0
+    at = [when for when, _ in times]
+    before, after = bisect_right(at, start + _EDGE_NS) - 1, bisect_left(at, end - _EDGE_NS)
+    if before < 0 or after >= len(times):
+        return 0.0
+    sent = (times[after][1] - times[before][1]) * tick
+    return max(0.0, (times[after][0] - times[before][0]) / _MS - sent)
+
+
+def _slow_start(tokens: Sequence[Piece], index: int, link: Link, gaps: Sequence[float]) -> bool:
+    """Tell whether a pause ends as a retransmission timer does: one piece, a round trip, then what had piled up."""
+    if index + 2 >= len(tokens) or not link.rtt_ms >= 2.0:
+        return False
+    first, second = tokens[index + 1], tokens[index + 2]
+    trip = (second.at_ns - first.at_ns) / _MS
+    sizes = sorted(piece.bytes for piece in tokens if known(piece.bytes))
+    if not sizes or not known(second.bytes):
+        return False
+    usual = max(sizes[len(sizes) // 2], 1.0)
+    due = gaps[index] / max(usual_ms(gaps), 1.0)
+    piled = second.bytes / usual
+    return 0.5 * link.rtt_ms <= trip <= 2.5 * link.rtt_ms and piled >= max(3.0, 0.3 * due) and first.bytes <= 2 * usual
+
+
+def paths_of(case: Case, links: Iterable[Link]) -> Mapping[int, Path]:
+    """Return what is known of the way of these connections, by row."""
+    resent, reads = case.rows["retransmits"], case.rows["bursts"]
+    ends: dict[tuple[object, ...], int] = {}
+    if resent:
+        ends = {(link.local_ip, link.local_port, link.remote_ip, link.remote_port): link.row for link in case.links}
+    found: dict[int, Path] = {}
+    for link in links:
+        if link.row in found:
+            continue
+        twin = ends.get((link.remote_ip, link.remote_port, link.local_ip, link.local_port))
+        got = reads.of(link.row, "direction", "arrived_ns", "ended_ns", "out_of_order", "sent_tick")
+        rows = [row for row in got if row[0] == "receive"]
+        again = [number(at) for end in (link.row, twin) if end is not None for (at,) in resent.of(end, "at_ns")]
+        strays = [
+            (number(arrived) if known(number(arrived)) else number(ended), number(count))
+            for _, arrived, ended, count, _ in rows
+        ]
+        clock = [(number(arrived), number(tick)) for _, arrived, _, _, tick in rows]
+        found[link.row] = Path(
+            resent=tuple(sorted(again)),
+            behind=tuple(sorted((at, count) for at, count in strays if count > 0)),
+            ticks=tuple(sorted((at, tick) for at, tick in clock if known(at) and tick > 0)),
+            watched=any(known(count) for _, count in strays),
+        )
+    return found
