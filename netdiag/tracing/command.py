@@ -61,6 +61,8 @@ class Command:
 
         The signals are blocked around the fork, for until the child has its own dispositions it has ours.
         """
+        self.path = path
+        """Which file it will execute."""
         gate, self._gate = os.pipe()
         self._failure, failure = os.pipe()
         ignored = signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN

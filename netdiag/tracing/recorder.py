@@ -7,7 +7,7 @@ import contextlib
 import os
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from netdiag import privilege
@@ -29,6 +29,9 @@ REAP_S = 0.1
 """How long its end is waited for: the results are more urgent, and without its link it ends by itself."""
 EXPLAIN_S = 1.0
 """How long a recorder that hung up may take to say why."""
+
+_SHARE_OF_OTHERS = 0.75
+"""Of the time to stop, for those who append to the recording beside the recorder."""
 
 _MOST_SAID = 64 * 1024
 
@@ -61,13 +64,16 @@ class Recorder:
         """Return the link's descriptor: readable when the recorder says something, or is gone."""
         return self._link.fileno()
 
-    def arm(self, start: Mapping[str, Any], recording: int) -> Message:
+    def arm(self, start: Mapping[str, Any], recording: int, more: Mapping[str, int] | None = None) -> Message:
         """Hand over the descriptor of the recording and wait until the probes are armed; return what it said.
+
+        `more` are further descriptors by name, as `netdiag.recorder.link` has them.
 
         Raises the error that the recorder reports, Unsupported where it dies, Interrupted on a signal.
         """
         try:
-            self._link.send(start, fds=[recording])
+            named = dict(more or {})
+            self._link.send({**start, "with": list(named)}, fds=[recording, *named.values()])
             message = self._wait_for("armed", time.monotonic() + ARM_S)
         except ValueError as error:
             raise UsageError(f"the target is too long: {error}", hint="name a cgroup, or fewer processes") from error
@@ -89,11 +95,20 @@ class Recorder:
             os.close(fd)
         return found[0]
 
-    def stop(self, reason: str, exit_status: int | None, *, timeout_s: float) -> bool:
-        """Ask it to write the end; return whether it has within `timeout_s` and before a signal came."""
+    def stop(
+        self, reason: str, exit_status: int | None, *, timeout_s: float, others: Callable[[float], object] | None = None
+    ) -> bool:
+        """Ask it to write the end; return whether it has within `timeout_s` and before a signal came.
+
+        `others` waits, up to the seconds it is given, for those who append to the recording too: the end comes last.
+        """
+        deadline = time.monotonic() + timeout_s
         try:
             self._link.send({"do": "stop", "reason": reason, "exit_status": exit_status})
-            self._wait_for("ended", time.monotonic() + timeout_s)
+            if others is not None:
+                others(timeout_s * _SHARE_OF_OTHERS)
+                self._link.send({"do": "finish"})
+            self._wait_for("ended", deadline)
         except (EOFError, BrokenPipeError, TimeoutError, Interrupted):
             return False
         return True

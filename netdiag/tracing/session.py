@@ -19,6 +19,7 @@ from netdiag.recorder.link import MAX_LINE_BYTES
 from netdiag.tracing import elevation
 from netdiag.tracing.caller import command_environment, environment_before_sudo, search_path
 from netdiag.tracing.command import Command, Located, locate
+from netdiag.tracing.dissection import Dissection
 from netdiag.tracing.files import RecordingFile
 from netdiag.tracing.recorder import Interrupted, Recorder
 from netdiag.tracing.request import ExitReason, IfUnavailable, Progress, TraceRequest, TraceResult
@@ -84,7 +85,7 @@ def _attached(
     if how.notice:
         notify(how.notice)
     prepared = None if user is not None else _prepared(request, command)
-    recorder = None
+    recorder = dissection = None
     try:
         recorder = Recorder(how, signals)
         privilege.drop(user)
@@ -92,14 +93,42 @@ def _attached(
         start, file = prepared
         if file.notice:
             notify(file.notice)
-        armed = recorder.arm(start, file.fd)
+        dissection = _dissection(file.fd, notify)
+        armed = _armed(recorder, start, file.fd, dissection, command)
     except BaseException:
         if prepared is not None:
             prepared[1].abandon()
         if recorder is not None:
             recorder.close()
+        if dissection is not None:
+            dissection.close()
         raise
-    return Attached(recorder=recorder, file=file, coverage=armed.get("coverage"))
+    return Attached(recorder=recorder, file=file, coverage=armed.get("coverage"), dissection=dissection)
+
+
+def _armed(
+    recorder: Recorder, start: dict[str, Any], recording_fd: int, dissection: Dissection | None, command: Command | None
+) -> dict[str, Any]:
+    """Hand over what the recorder needs, and return what it says once the probes are armed."""
+    with contextlib.ExitStack() as stack:
+        more = {}
+        if dissection is not None:
+            more["plain"] = dissection.fileno()
+            stack.callback(dissection.handed_over)
+        if command is not None:
+            with contextlib.suppress(OSError):  # a program may be executable and not readable
+                more["program"] = os.open(command.path, os.O_RDONLY | os.O_CLOEXEC)
+                stack.callback(os.close, more["program"])
+        return recorder.arm(start, recording_fd, more)
+
+
+def _dissection(recording_fd: int, notify: Callable[[str], None]) -> Dissection | None:
+    """Start the process that takes plaintext apart; without it the trace goes on."""
+    try:
+        return Dissection(recording_fd)
+    except OSError as error:
+        notify(f"requests are not read in plaintext: {error.strerror}")
+        return None
 
 
 def _prepared(request: TraceRequest, command: Command | None) -> tuple[dict[str, Any], RecordingFile]:

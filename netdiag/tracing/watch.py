@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from netdiag.tracing.command import Command
+from netdiag.tracing.dissection import Dissection
 from netdiag.tracing.files import RecordingFile
 from netdiag.tracing.recorder import Recorder
 from netdiag.tracing.request import ExitReason, Progress, TraceRequest, TraceResult
@@ -32,10 +33,14 @@ class Attached:
     recorder: Recorder
     file: RecordingFile
     coverage: Mapping[str, Any] | None
+    dissection: Dissection | None = None
+    """The process that takes plaintext apart; None where there is none."""
 
     def close(self) -> None:
         """Hang up; the kernel detaches everything."""
         self.recorder.close()
+        if self.dissection is not None:
+            self.dissection.close()
 
 
 class Watch:
@@ -142,7 +147,13 @@ class Watch:
         stopped = False
         if self._recorder is not None:
             at_once = ended is ExitReason.INTERRUPTED
-            stopped = self._recorder.stop(ended.value, status, timeout_s=STOP_AT_ONCE_S if at_once else STOP_S)
+            dissection = self._attached.dissection
+            stopped = self._recorder.stop(
+                ended.value,
+                status,
+                timeout_s=STOP_AT_ONCE_S if at_once else STOP_S,
+                others=dissection.wait if dissection is not None else None,
+            )
             if not stopped:
                 self._notify("the recorder did not end in good order: the last moments may be missing")
         self._attached.file.finish()

@@ -45,7 +45,9 @@ def main(arguments: list[str]) -> int:
     """Serve one front and return the exit status."""
     _, path, _, uid = arguments  # --socket PATH --uid UID
     with Link.connect(path, uid=int(uid)) as link:
-        start, (recording,) = link.receive(timeout_s=10.0)
+        start, (recording, *others) = link.receive(timeout_s=10.0)
+        for fd in others:
+            os.close(fd)
         options = start["options"]
         os.write(recording, b"NETDIAG\0\n")
         write(recording, start=start, me=status_of_self())

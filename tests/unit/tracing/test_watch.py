@@ -56,8 +56,9 @@ class Recorder(Pipe):
             self.ring()
         return message or None
 
-    def stop(self, reason: str, status: int | None, *, timeout_s: float) -> bool:
+    def stop(self, reason: str, status: int | None, *, timeout_s: float, others: object = None) -> bool:
         assert timeout_s > 0
+        assert others is None
         self.stopped = (reason, status)
         return self.answers
 
