@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from netdiag.capture.limits import Limits
-from netdiag.capture.read import read
+from netdiag.capture.read import Progress, read
+from netdiag.capture.source import kind_of
 
-__all__ = ["Limits", "read"]
+__all__ = ["Limits", "Progress", "kind_of", "read"]

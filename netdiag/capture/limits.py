@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from netdiag.capture.layers import Segments
 
-__all__ = ["Limits", "chosen", "take"]
+__all__ = ["Limits", "chosen", "inside", "take"]
 
 Bools = NDArray[np.bool_]
 
@@ -22,24 +22,43 @@ class Limits:
 
     networks: tuple[tuple[int, bytes], ...] | None = None
     """Length in bits and 16 bytes of each address or block; one end of a connection lies in one of them."""
-    port: int | None = None
+    names: frozenset[str] = frozenset()
+    """Names in lower case: those of connections whose ClientHello or whose name resolution block says so stay too."""
+    ports: frozenset[int] | None = None
+    """One end of a connection has one of them."""
     start_ns: int | None = None
-    """Instant on the file's clock, nanoseconds."""
+    """Nanoseconds of the file's clock; with `relative`, since its first packet."""
     end_ns: int | None = None
+    relative: tuple[bool, bool] = (False, False)
+    """Whether start and end count from the first packet."""
+
+    def since(self, first_ns: int) -> Limits:
+        """Return the limits with instants on the file's clock, whose first packet has this stamp."""
+        start, end = (
+            None if at is None else at + first_ns * relative
+            for at, relative in zip((self.start_ns, self.end_ns), self.relative, strict=True)
+        )
+        return replace(self, start_ns=start, end_ns=end, relative=(False, False))
 
 
 def chosen(segments: Segments, limits: Limits) -> Bools:
     """Tell which segments are wanted."""
     keep = np.ones(len(segments.packet), bool)
-    if limits.port is not None:
-        keep &= (segments.source == limits.port) | (segments.destination == limits.port)
-    if limits.networks is not None:
+    if limits.ports is not None:
+        ports = list(limits.ports)
+        keep &= np.isin(segments.source, ports) | np.isin(segments.destination, ports)
+    if limits.networks is not None and not limits.names:
         keep &= _inside(segments.ends[:, :16], limits.networks) | _inside(segments.ends[:, 16:], limits.networks)
     if limits.start_ns is not None:
         keep &= segments.time_ns >= limits.start_ns
     if limits.end_ns is not None:
         keep &= segments.time_ns <= limits.end_ns
     return keep
+
+
+def inside(address: bytes, networks: tuple[tuple[int, bytes], ...] | None) -> bool:
+    """Tell whether an address of 16 bytes lies in one of the blocks."""
+    return bool(_inside(np.frombuffer(address, np.uint8).reshape(1, 16), networks or ())[0])
 
 
 def _inside(addresses: NDArray[np.uint8], networks: tuple[tuple[int, bytes], ...]) -> Bools:

@@ -19,11 +19,11 @@ from netdiag.capture.flows import Flow, Flows, Sorted
 from netdiag.capture.follow import Talk, who_asks
 from netdiag.capture.layers import Layers, Segments
 from netdiag.capture.layouts import layout
-from netdiag.capture.limits import Limits, chosen, take
+from netdiag.capture.limits import Limits, chosen, inside, take
 from netdiag.capture.parts import Wishes, datagram_sinks, stream_sinks
 from netdiag.capture.rows import JIFFIES_A_SECOND, Hellos, bursts, connections, record_rows, resent_rows
 from netdiag.capture.sequence import Order, Piece, Sequences
-from netdiag.capture.sink import Datagram, DatagramSink
+from netdiag.capture.sink import Datagram, DatagramSink, StreamSink
 from netdiag.capture.source import Input, Source, open_source
 from netdiag.capture.walker import Record
 from netdiag.recording.format import StreamLayout
@@ -37,6 +37,7 @@ Ints = NDArray[np.int64]
 Progress = Callable[[int, int | None], None]
 """Called now and then with the bytes of the file that were read, and its size where it is known."""
 
+_MAPPED = bytes(10) + b"\xff\xff"
 _SERVER_PORTS = 1024
 _QUIC_FORM = 0xC0
 _QUIC_VERSIONS = (0x00000001, 0x6B3343CF, 0)
@@ -45,6 +46,7 @@ _QUIC_VERSIONS = (0x00000001, 0x6B3343CF, 0)
 def read(
     source: Source,
     *,
+    name: str | None = None,
     keylog: Path | None = None,
     limits: Limits | None = None,
     progress: Progress | None = None,
@@ -53,9 +55,10 @@ def read(
 
     Who sent the SYN is local; each connection is there once, from the client's side. Cookies are numbers in order of
     the first packet. InputUnreadable, with the offset, for what is no capture file; one that breaks off in the middle
-    gives what came before and `truncated_at`, an offset in the unpacked file.
+    gives what came before and `truncated_at`, an offset in the unpacked file. `name` is what errors call the file.
     """
     file = open_source(source)
+    file.name = name or file.name
     try:
         return _Reader(file, Wishes(keylog=keylog), limits or Limits(), progress).all()
     finally:
@@ -66,10 +69,11 @@ class _Reader:
     def __init__(self, file: Input, wishes: Wishes, limits: Limits, progress: Progress | None) -> None:
         self._file, self._limits, self._progress = file, limits, progress
         self._notes, self._layers, self._clock = Notes(), Layers(), Clock()
-        self._flows, self._hellos = Flows(), Hellos()
+        self._flows, self._hellos = Flows(), Hellos(keep_names=bool(limits.names))
         self._sequences, self._events = Sequences(self._flows), Events(self._flows)
         self._stream_sinks = stream_sinks(wishes)
         self._datagram_sinks = datagram_sinks(wishes)
+        self._sinks: tuple[StreamSink | DatagramSink, ...] = (*self._stream_sinks, *self._datagram_sinks)
         self._talks: dict[int, Talk] = {}
         self._runs: dict[str, list[Records]] = {"tcp_io": [], "tls_record": []}
         self._start: int | None = None
@@ -87,7 +91,7 @@ class _Reader:
 
     def _secrets(self) -> None:
         for kind, data in self._notes.secrets:
-            for sink in (*self._stream_sinks, *self._datagram_sinks):
+            for sink in self._sinks:
                 sink.secrets(kind, data)
         self._notes.secrets.clear()
 
@@ -96,6 +100,8 @@ class _Reader:
             return
         time = self._clock.settle(batch.time_ns)
         low, high = int(time.min()), int(time.max())
+        if self._start is None:
+            self._limits = self._limits.since(low)
         self._start = low if self._start is None else min(self._start, low)
         self._end = max(self._end, high)
         tcp, udp = self._layers.split(batch, time)
@@ -181,16 +187,19 @@ class _Reader:
                 _orient(flow, {})
 
     def _recording(self) -> Recording:
+        self._within_time()
         start = self._start or 0
         self._runs["tcp"] = [connections(self._flows, max(self._end, start))]
         layouts: dict[str, StreamLayout] = {name: layout(name) for name in ("tcp", "tcp_io", "tls_record")}
         facts: list[dict[str, Any]] = [*self._hellos.facts]
-        for sink in (*self._stream_sinks, *self._datagram_sinks):
+        for sink in self._sinks:
             harvest = sink.finish()
             facts += [dict(fact) for fact in harvest.facts]
             for name, records in harvest.records.items():
                 layouts[name] = harvest.layouts[name]
                 self._runs.setdefault(name, []).append(records)
+        if self._limits.names:
+            facts = self._named(facts)
         notes = self._notes
         facts += [{"kind": "kernel", "hz": JIFFIES_A_SECOND}, *self._said_of_losses(), self._coverage()]
         end = None if notes.stopped_at is not None else {"exit_reason": "end of the capture", "at_ns": self._end}
@@ -211,6 +220,30 @@ class _Reader:
             truncated_at=notes.stopped_at,
             truncated_why=notes.stopped_why,
         )
+
+    def _within_time(self) -> None:
+        """Let the recording begin and end where the user said."""
+        if self._start is not None and self._limits.start_ns is not None:
+            self._start = min(max(self._start, self._limits.start_ns), self._end)
+        if self._start is not None and self._limits.end_ns is not None:
+            self._end = max(min(self._end, self._limits.end_ns), self._start)
+
+    def _named(self, facts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Leave out the connections that have none of the names and addresses that are wanted."""
+        names = self._notes.names
+        wanted = {number + 1 for number, name in self._hellos.names.items() if name in self._limits.names}
+        for flow in self._flows.all:
+            address = flow.ends[1 - max(flow.client, 0)][0]
+            found = names.get(address[12:] if address[:12] == _MAPPED else address, "").lower()
+            if found in self._limits.names or inside(address, self._limits.networks):
+                wanted.add(flow.number + 1)
+        cookies = np.array(sorted(wanted), np.uint64)
+        for stream, runs in self._runs.items():
+            self._runs[stream] = [
+                run[np.isin(run["cookie"], cookies)] if "cookie" in (run.dtype.names or ()) else run for run in runs
+            ]
+        # a hello that refers to one of another connection needs that one's text: its records are gone, so it is, too
+        return facts
 
     def _said_of_losses(self) -> list[dict[str, Any]]:
         """Return what the file says about packets that the capturing machine lost; nothing where it does not say."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from netdiag.capture.sequence import Order
 from netdiag.capture.walker import Record
 from netdiag.decode.chain import Names
 from netdiag.decode.kept import messages, redact, session_id
+from netdiag.decode.tls import read
 from netdiag.recording.reader import Records
 from netdiag.tables.codes import Close, Direction, IoFlags, Role, Side, TcpFlags, TcpKind, TcpState
 
@@ -65,10 +66,10 @@ def resent_rows(resent: Sequence[tuple[int, int, int, int]]) -> Records:
     """Return segments that were sent again, by either side."""
     table = rows("tcp_io", len(resent))
     if resent:
-        columns = np.array(resent, np.int64)
-        table["time"] = table["began"] = table["ended"] = columns[:, 2]
-        table["cookie"] = columns[:, 0] + 1
-        table["bytes"] = table["first_bytes"] = np.minimum(columns[:, 3], _MAX_WORD)
+        numbers = np.array(resent, np.int64)
+        table["time"] = table["began"] = table["ended"] = numbers[:, 2]
+        table["cookie"] = numbers[:, 0] + 1
+        table["bytes"] = table["first_bytes"] = np.minimum(numbers[:, 3], _MAX_WORD)
         table["calls"] = 1
         table["direction"] = Direction.RETRANSMIT
     return table
@@ -207,8 +208,11 @@ def _micros(values: Ints) -> Ints:
 class Hellos:
     """Handshake messages in the clear as facts, cut to what may be kept; each different text once."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep_names: bool = False) -> None:
+        self.keep_names = keep_names
         self.facts: list[dict[str, Any]] = []
+        self.names: dict[int, str] = {}
+        """By number of the connection: the host name that its client asked for, in lower case."""
         self._known: dict[bytes, int] = {}
         self._names = Names()
         self._next = 1
@@ -237,8 +241,7 @@ class Hellos:
         else:
             fact["same"] = known
         self.facts.append(fact)
-
-
-def joined(runs: Iterable[Records]) -> list[Records]:
-    """Return the runs that hold anything."""
-    return [run for run in runs if len(run)]
+        if send and self.keep_names:
+            found = next((one.sni for one in read(data).client_hellos if one.sni), None)
+            if found is not None:
+                self.names[flow.number] = found.lower()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 import tempfile
@@ -11,18 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from netdiag.cli.options import Output, wants_color
 from netdiag.errors import InputUnreadable, NetdiagError, UsageError
 
 __all__ = [
     "FAILED",
+    "CaptureWishes",
     "Examined",
     "examine",
     "gate",
     "open_input",
-    "refuse_capture",
     "say",
     "silence",
     "write",
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from netdiag.capture import Limits, Progress
     from netdiag.recording.reader import Recording
     from netdiag.tables import Tables
 
@@ -177,46 +179,75 @@ def say(text: str) -> None:
         sys.stderr.flush()
 
 
-def open_input(name: str) -> tuple[Recording, str | None]:
-    """Return the recording that the user means by a path, `last` or `-`, and the word to name it by in advice."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureWishes:
+    """What the user said of captures."""
+
+    keylog: Path | None = None
+    limits: Limits | None = None
+    progress: Progress | None = None
+
+
+def open_input(name: str, wishes: CaptureWishes | None = None) -> tuple[Recording, str | None]:
+    """Return the recording that the user means by a path, `last` or `-`, and the word to name it by in advice.
+
+    A capture of packets is one, too; `wishes` matter to captures alone.
+    """
     from netdiag import state
     from netdiag.recording import reader
 
     if name == "-":
-        data = sys.stdin.buffer.read()
-        refuse_capture(data[:8], "standard input")
-        return reader.read(data), None
+        start = sys.stdin.buffer.read(8)
+        if reader.is_recording(start):
+            return reader.read(start + sys.stdin.buffer.read()), None
+        return _capture(_Chained(start, sys.stdin.buffer), start, "standard input", wishes), None
     path = state.resolve(name)
     try:
         with path.open("rb") as file:
-            refuse_capture(file.read(8), str(path))
+            start = file.read(8)
+            if reader.is_recording(start):
+                return reader.read(path), name
+            if not file.seekable():  # a pipe with a name: what was taken from it does not come again
+                return _capture(_Chained(start, file), start, str(path), wishes), None
     except OSError as error:
         raise InputUnreadable(f"{path}: {error.strerror}") from error
-    return reader.read(path), name
+    return _capture(path, start, str(path), wishes), name
 
 
-_CAPTURES = {
-    b"\xd4\xc3\xb2\xa1": "a packet capture (pcap)",
-    b"\xa1\xb2\xc3\xd4": "a packet capture (pcap)",
-    b"\x4d\x3c\xb2\xa1": "a packet capture (pcap)",
-    b"\xa1\xb2\x3c\x4d": "a packet capture (pcap)",
-    b"\x0a\x0d\x0d\x0a": "a packet capture (pcapng)",
-    b"\x1f\x8b": "a file that gzip compressed",
-}
+class _Chained(io.RawIOBase):
+    """A pipe of which the first bytes were taken."""
+
+    def __init__(self, start: bytes, rest: IO[bytes]) -> None:
+        self._start, self._rest = start, rest
+
+    def readable(self) -> bool:
+        """Say so."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Return up to so many bytes."""
+        start, self._start = self._start, b""
+        return start or self._rest.read(size)
 
 
-def refuse_capture(start: bytes, name: str) -> None:
-    """Raise InputUnreadable for a file whose first bytes are no recording's, and say what it is where that is known."""
-    from netdiag.recording.reader import is_recording
+def _capture(source: Path | _Chained, start: bytes, name: str, wishes: CaptureWishes | None) -> Recording:
+    from netdiag import capture
 
-    for magic, what in _CAPTURES.items():
-        if start.startswith(magic):
-            raise InputUnreadable(
-                f"{name}: not a recording of netdiag: byte 0 starts {what}",
-                hint=_ORIGIN,
-            )
-    if not is_recording(start):
-        raise InputUnreadable(f"{name}: not a recording of netdiag: its mark is missing at byte 0", hint=_ORIGIN)
+    if capture.kind_of(start) is None:
+        raise InputUnreadable(
+            f"{name}: neither a recording of netdiag nor a packet capture: its mark is missing at byte 0", hint=_ORIGIN
+        )
+    wishes = wishes or CaptureWishes()
+    return capture.read(
+        source,  # type: ignore[arg-type]
+        name=name,
+        keylog=wishes.keylog,
+        limits=wishes.limits,
+        progress=wishes.progress,
+    )
 
 
-_ORIGIN = "recordings come from `netdiag trace --save FILE`, or are kept as `last`"
+_ORIGIN = (
+    "recordings come from `netdiag trace --save FILE`, or are kept as `last`; "
+    "captures from tcpdump, dumpcap or Wireshark (pcap, pcapng; gzip, zstd and xz)"
+)
