@@ -17,64 +17,18 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from netdiag.decode import dns
-from netdiag.lab.settings import checked
+from netdiag.lab.name_settings import NameSettings
 
-__all__ = ["NameServer", "NameSettings", "main"]
+__all__ = ["NameServer", "main"]
 
 _PORT = 53
 _A, _AAAA, _CNAME = 1, 28, 5
 _NOERROR, _SERVFAIL, _NXDOMAIN, _REFUSED = 0, 2, 3, 5
 _CODES = {"SERVFAIL": _SERVFAIL, "NXDOMAIN": _NXDOMAIN, "REFUSED": _REFUSED}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NameSettings:
-    """What the name server does. Times in seconds."""
-
-    bind: tuple[str, ...] = ("127.0.0.1",)
-    hosts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Name → its addresses of both families; other names do not exist."""
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    """Name → the name that it stands for."""
-    errors: Mapping[str, str] = field(default_factory=dict)
-    """Name → SERVFAIL, NXDOMAIN or REFUSED."""
-    ttl_s: int = 60
-    wait_s: float = 0.0
-    """Before every answer."""
-    wait_aaaa_s: float = 0.0
-    """Further, before answers about IPv6 addresses."""
-    lose: int = 0
-    """So many first questions of each name and type get no answer."""
-    lose_all: bool = False
-    truncate: bool = False
-    """Answers over UDP are empty and say that they are cut: the client asks again over TCP."""
-    rotate: bool = False
-    """Each answer begins with another address."""
-    search: tuple[str, ...] = ()
-    """For resolv.conf: domains that are tried behind a name with few dots."""
-    options: str = ""
-    """For resolv.conf, such as `ndots:5 timeout:1`."""
-
-    @classmethod
-    def read(cls, table: Mapping[str, Any]) -> NameSettings:
-        """Return the settings of a table; unknown keys raise UsageError."""
-        values = checked(cls, table)
-        values["hosts"] = {name: tuple(ips) for name, ips in values.get("hosts", {}).items()}
-        return cls(**values)
-
-    def resolv_conf(self) -> str:
-        """Return the file that leads a program to this server."""
-        lines = [f"nameserver {address}" for address in self.bind]
-        if self.search:
-            lines.append("search " + " ".join(self.search))
-        if self.options:
-            lines.append(f"options {self.options}")
-        return "\n".join(lines) + "\n"
 
 
 class NameServer:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from netdiag.errors import NotPermitted, Unsupported
-from netdiag.lab.names import NameSettings
+from netdiag.lab.name_settings import NameSettings
 
 __all__ = ["HostNetwork", "Network", "PrivateNetwork", "of"]
 
@@ -34,6 +34,8 @@ class HostNetwork:
     """The machine's own loopback: nothing to set up."""
 
     address = "127.0.0.1"
+    questions: Path | None = None
+    """There is no name server."""
 
     def __enter__(self) -> Self:
         return self

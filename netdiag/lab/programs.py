@@ -20,7 +20,7 @@ from netdiag.errors import Unsupported
 __all__ = ["STANDARD", "Programs", "lab_python", "prepare"]
 
 HERE = Path(__file__).parent
-STANDARD = ("stdlib", "urllib")
+STANDARD = ("stdlib", "urllib", "names")
 """Libraries that every Python has."""
 PACKAGES = ("requests", "urllib3", "httpx", "aiohttp", "openai")
 SHELL = 'n=0; while [ "$n" -lt "$CALLS" ]; do n=$((n + 1)); curl -sk -o /dev/null -d "$BODY" "$URL"; sleep "$GAP"; done'

@@ -19,6 +19,7 @@ from typing import Any
 
 from netdiag.errors import Unsupported
 from netdiag.lab import network
+from netdiag.lab.asked import compare_questions
 from netdiag.lab.facts import Truth
 from netdiag.lab.judge import compare
 from netdiag.lab.programs import Programs
@@ -93,6 +94,8 @@ def run(
         target = Target(pid=None if of_command else traced, argv=argv, timeout_s=scenario.timeout_s)
         messages = trace(netdiag, target, out)
         misses, document = _judge(situation, out, server, messages)
+        if net.questions is not None and document is not None:
+            misses += compare_questions(document, net.questions)
     return Outcome(situation=situation, misses=tuple(misses), document=document, messages=messages)
 
 

@@ -175,7 +175,9 @@ def _questions(messages: Sequence[Passed], end_ns: float) -> list[_Row]:
                 same.append(row)
             row.asked.add((one.cookie, one.message.id))
             row.last_ns = one.at_ns
-            if row.truncated is not True:  # over TCP it is the same attempt, carried on
+            if row.transport == "udp" and one.transport == "tcp":
+                row.truncated = True  # its own answer was cut, or that about the other family: the same attempt
+            else:
                 row.attempts += 1
             row.server, row.transport = one.server, one.transport
         else:
