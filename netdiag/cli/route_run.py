@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import sys
 import time
 import urllib.parse
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ from netdiag.cli.route_words import position
 from netdiag.errors import InputUnreadable, UsageError
 from netdiag.render import Options, route
 from netdiag.render import route_pair as side_by_side
-from netdiag.route import document, exports, history, landmarks, loads, odd
+from netdiag.route import document, exports, history, landmarks
 from netdiag.route import replay as replays
 from netdiag.route.check import Plan, check
 from netdiag.route.claims import claims
@@ -157,6 +157,8 @@ def _measure(host: str, port: int, given: Mapping[str, Any]) -> Measurement:
     if proxy := _proxy(host):
         say(f"programs reach {host} through the proxy {proxy} (HTTPS_PROXY); the direct way is measured")
     if given["odd"]:
+        from netdiag.route import odd
+
         odd.ready()
     progress = say if sys.stderr.isatty() else _quiet
     measurement = check(plan, LiveProber(base_ns), names, base_ns, say=progress)
@@ -173,7 +175,12 @@ def _asked_for_load(source: str | None) -> tuple[Asked, ...]:
 
 def _proxy(host: str) -> str | None:
     """Return host and port of the proxy that this environment names for HTTPS, without its password; None: no proxy."""
-    proxy = urllib.request.getproxies().get("https")
+    if not any(name.lower() in ("https_proxy", "all_proxy") and value for name, value in os.environ.items()):
+        return None
+    import urllib.request  # 20 ms
+
+    proxies = urllib.request.getproxies()
+    proxy = proxies.get("https") or proxies.get("all")
     if not proxy or urllib.request.proxy_bypass(host):
         return None
     return proxy.rstrip("/").rpartition("@")[2].rpartition("/")[2] or "of HTTPS_PROXY"
@@ -197,7 +204,11 @@ def _resolvers(given: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _inputs(given: Mapping[str, Any], stored: Inputs) -> Inputs:
     """Return what was stored, with what the user says now on top."""
-    said = loads.read(given["load"]) if given["load"] else dict(stored.loads)
+    said = dict(stored.loads)
+    if given["load"]:
+        from netdiag.route import loads  # with it all of urllib
+
+        said = loads.read(given["load"])
     return replace(
         stored,
         baseline_ms=given["baseline_ms"] if given["baseline_ms"] is not None else stored.baseline_ms,

@@ -30,8 +30,9 @@ from netdiag.route.model import (
     Trace,
     Vantage,
 )
-from netdiag.route.names import Names, subnet_of, system_resolvers
-from netdiag.route.prober import ConnectRequest, OddRequest, Prober, TraceRequest
+from netdiag.route.names import Names, subnet_of
+from netdiag.route.prober import ConnectRequest, OddRequest, Prober, Seen, TraceRequest
+from netdiag.route.resolvers import system_resolvers
 
 __all__ = ["Plan", "check"]
 
@@ -76,8 +77,9 @@ def check(
     found = _resolve(plan, names)
     ips = found[:_MOST_ADDRESSES]
     say(f"measuring {len(ips)} addresses")
-    traces, connects, marks = _measure(plan, prober, ips)
-    odd = _odd(plan, prober, traces, connects)
+    with ThreadPoolExecutor(max_workers=1) as pool:  # names are asked for between the bursts: no one waits for them
+        traces, connects, marks = _measure(plan, prober, ips, _early(plan, names, pool))
+        odd = _odd(plan, prober, traces, connects)
     if plan.names and not plan.offline:
         say("looking up names")
         _name_routers(plan, names, traces)
@@ -139,12 +141,14 @@ def _to_trace(ips: Sequence[str]) -> list[str]:
     return list(chosen.values())
 
 
-def _measure(plan: Plan, prober: Prober, ips: Sequence[str]) -> tuple[list[Trace], list[Connect], list[Connect]]:
+def _measure(
+    plan: Plan, prober: Prober, ips: Sequence[str], seen: Seen | None
+) -> tuple[list[Trace], list[Connect], list[Connect]]:
     """Measure all addresses at the same time, so that they can be compared: paths, connections, landmarks."""
     traced = _to_trace(ips)
     parts = [(ip, request) for ip in ips for request in _connect_requests(plan, ip, full=ip in traced)]
     with ThreadPoolExecutor(max_workers=len(traced) + len(parts) + max(1, len(plan.marks))) as pool:
-        traces = [pool.submit(prober.trace, _trace_request(plan, ip)) for ip in traced]
+        traces = [pool.submit(prober.trace, _trace_request(plan, ip), seen=seen) for ip in traced]
         connects = [(ip, pool.submit(prober.connect, request)) for ip, request in parts]
         marks = [pool.submit(prober.connect, _mark_request(mark)) for mark in plan.marks]
         joined = [_joined(ip, [job.result() for other, job in connects if other == ip]) for ip in ips]
@@ -217,6 +221,18 @@ def _trace_request(plan: Plan, ip: str) -> TraceRequest:
         flows=plan.flows,
         privileged=plan.privileged,
     )
+
+
+def _early(plan: Plan, names: Names, pool: ThreadPoolExecutor) -> Seen | None:
+    """Return what asks for the names of routers as soon as they answer; None where names are not wanted."""
+    servers = plan.resolvers[:1] or system_resolvers()[:1]
+    if not plan.names or plan.offline or not servers:
+        return None
+
+    def ask(ips: Sequence[str]) -> None:
+        pool.submit(names.pointers, servers[0], ips)
+
+    return ask
 
 
 def _name_routers(plan: Plan, names: Names, traces: Iterable[Trace]) -> None:

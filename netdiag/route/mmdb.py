@@ -27,11 +27,10 @@ class _File:
         self.path = path
         try:
             self._reader = maxminddb.open_database(str(path), maxminddb.MODE_AUTO)
-        except (OSError, maxminddb.InvalidDatabaseError, ValueError, UnicodeDecodeError) as error:
+            about = self._reader.metadata()
+            self.kind, built = str(about.database_type)[:_MOST_TEXT], int(about.build_epoch)
+        except (OSError, maxminddb.InvalidDatabaseError, ValueError, TypeError, OverflowError) as error:
             raise InputUnreadable(f"{path}: no MMDB file: {error}") from error
-        about = self._reader.metadata()
-        self.kind = str(about.database_type)[:_MOST_TEXT]
-        built = about.build_epoch
         date = time.strftime("%Y-%m-%d", time.gmtime(built)) if 0 < built < 1 << 40 else None
         self.source = Source(source=f"{path.name} ({self.kind})", date=date, licence=None)
 

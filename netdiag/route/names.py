@@ -18,12 +18,11 @@ import dns.edns
 import dns.exception
 import dns.message
 import dns.name
-import dns.query
 import dns.rcode
 import dns.rdatatype
-import dns.resolver
 
 from netdiag.route.model import Asked, Lookup
+from netdiag.route.resolvers import exchange, system_resolvers
 from netdiag.route.vantage import point_of
 
 __all__ = ["MOST_POINTERS", "Names", "subnet_of", "system_resolvers"]
@@ -36,23 +35,6 @@ _PARALLEL = 16
 _MOST_ANSWERS = 32
 _MOST_TEXT = 512
 _PORT = 53
-
-
-def system_resolvers() -> tuple[str, ...]:
-    """Return the servers of this system's resolver; none where it has no list of them."""
-    try:
-        resolver = dns.resolver.Resolver()
-    except dns.resolver.NoResolverConfiguration:
-        return ()
-    return tuple(str(server).partition("%")[0] for server in resolver.nameservers if _is_address(str(server)))
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text.partition("%")[0])
-    except ValueError:
-        return False
-    return True
 
 
 def subnet_of(ip: str) -> str | None:
@@ -122,9 +104,11 @@ class Names:
         self._run(jobs)
 
     def pointers(self, server: str, ips: Iterable[str]) -> None:
-        """Ask a server for the names of addresses, at most `MOST_POINTERS`."""
+        """Ask a server for the names of addresses that were not asked for yet, at most `MOST_POINTERS` in all."""
+        known = {look.name for look in self.lookups if look.qtype == "PTR"}
+        points = [point for point in dict.fromkeys(map(point_of, ips)) if point not in known]
         jobs: list[tuple[str, str, str, str | None]] = []
-        jobs += [(server, point_of(ip), "PTR", None) for ip in list(dict.fromkeys(ips))[:MOST_POINTERS]]
+        jobs += [(server, point, "PTR", None) for point in points[: max(0, MOST_POINTERS - len(known))]]
         self._run(jobs)
 
     def origins(self, server: str, ips: Iterable[str]) -> None:
@@ -154,11 +138,11 @@ class Names:
         error: str | None = None
         try:
             query = _query(name, kind, subnet)
-            reply, _ = dns.query.udp_with_fallback(query, server, timeout=self._timeout_s, port=_PORT)
+            reply = exchange(query, server, timeout_s=self._timeout_s, port=_PORT)
             answers = _answers(reply, kind)
             code = reply.rcode()
             error = None if code == dns.rcode.NOERROR else dns.rcode.to_text(code)
-        except dns.exception.Timeout:
+        except TimeoutError:
             error = "timeout"
         except (dns.exception.DNSException, OSError, ValueError, EOFError) as failed:
             error = (str(failed) or type(failed).__name__)[:_MOST_TEXT]

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol as Interface
+from typing import TypeAlias
 
 from netdiag.route.model import Connect, Ended, Flow, Measurement, Method, Odd, Protocol, Trace
 
-__all__ = ["POP_HEADERS", "ConnectRequest", "FakeProber", "OddRequest", "Prober", "TraceRequest"]
+__all__ = ["POP_HEADERS", "ConnectRequest", "FakeProber", "OddRequest", "Prober", "Seen", "TraceRequest"]
+
+Seen: TypeAlias = Callable[[Sequence[str]], None]
+"""Is told addresses that answered."""
 
 POP_HEADERS = ("cf-ray", "x-amz-cf-pop", "x-served-by", "server-timing")
 """Headers by which content networks tell which of their places answered."""
@@ -78,8 +83,11 @@ class OddRequest:
 class Prober(Interface):
     """Sends what is asked and tells what came back; it never raises for what the network does."""
 
-    def trace(self, request: TraceRequest) -> Trace:
-        """Return the probes to one address. NotPermitted where privileges were demanded and are missing."""
+    def trace(self, request: TraceRequest, *, seen: Seen | None = None) -> Trace:
+        """Return the probes to one address. NotPermitted where privileges were demanded and are missing.
+
+        `seen` is told, in the thread that traces, who has answered whenever a burst is over and another will follow.
+        """
         ...
 
     def connect(self, request: ConnectRequest) -> Connect:
@@ -99,7 +107,7 @@ class FakeProber:
         self.requests: list[TraceRequest | ConnectRequest | OddRequest] = []
         """What was asked, in order."""
 
-    def trace(self, request: TraceRequest) -> Trace:
+    def trace(self, request: TraceRequest, *, seen: Seen | None = None) -> Trace:  # noqa: ARG002 - it has no bursts
         """Return the first stored trace to that address by that protocol."""
         self.requests.append(request)
         wanted = (request.ip, request.protocol)

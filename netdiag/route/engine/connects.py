@@ -14,6 +14,7 @@ import struct
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache
 
 from netdiag.route.engine.tcp_connect import handshake_rtt_ms
 from netdiag.route.model import Attempt, Clock, Connect, ConnectOutcome, HttpAnswer, Tls
@@ -68,7 +69,9 @@ def run(request: ConnectRequest, *, base_ns: int) -> Connect:
     return Connect(ip=request.ip, port=request.port, attempts=tuple(attempts), landmark=request.landmark)
 
 
+@cache
 def _context(*, verify: bool) -> ssl.SSLContext:
+    """Return the one context of all connections: reading the system's certificates takes 30 ms each time."""
     context = ssl.create_default_context()
     if not verify:
         context.check_hostname = False

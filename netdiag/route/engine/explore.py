@@ -6,7 +6,7 @@ from __future__ import annotations
 from netdiag.route.engine.course import FIRST_TTLS, Course
 from netdiag.route.engine.mda import Wanted, routers, wanting
 from netdiag.route.model import Kind
-from netdiag.route.prober import TraceRequest
+from netdiag.route.prober import Seen, TraceRequest
 
 __all__ = ["run"]
 
@@ -18,8 +18,8 @@ MOST_AT_ONCE = 32
 """Flows per volley: routers answer a burst of more only in part."""
 
 
-def run(course: Course, request: TraceRequest) -> tuple[str, ...]:
-    """Send what the request asks for; return notes on what was left out."""
+def run(course: Course, request: TraceRequest, seen: Seen | None = None) -> tuple[str, ...]:
+    """Send what the request asks for; return notes on what was left out. `seen` as for `Prober.trace`."""
     explore = request.flows == 0 and course.channel.single_flow
     course.warm_up()
     for number in range(request.rounds):
@@ -27,6 +27,8 @@ def run(course: Course, request: TraceRequest) -> tuple[str, ...]:
         course.burst(range(max(1, request.flows)))
         if number == 0 and course.channel.tally.unclaimed:
             _one_by_one(course)
+        if seen is not None and number + 1 < request.rounds:
+            seen([probe.reply.ip for probe in course.probes if probe.reply is not None])
         if number + 1 < request.rounds and not course.pause(since):
             return (f"the time allowed for {number + 1} of {request.rounds} rounds",)
     return _explore(course, request) if explore else ()

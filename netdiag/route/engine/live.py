@@ -17,7 +17,7 @@ from netdiag.route.engine.raw import Raw
 from netdiag.route.engine.session import Endpoints, InSession
 from netdiag.route.engine.tcp_connect import TcpConnect
 from netdiag.route.model import Connect, Ended, Flow, Method, Odd, OddProbe, Protocol, Trace
-from netdiag.route.prober import ConnectRequest, OddRequest, TraceRequest
+from netdiag.route.prober import ConnectRequest, OddRequest, Seen, TraceRequest
 
 __all__ = ["LiveProber", "raw_allowed"]
 
@@ -39,7 +39,7 @@ class LiveProber:
     def __init__(self, base_ns: int | None = None) -> None:
         self.base_ns = time.monotonic_ns() if base_ns is None else base_ns
 
-    def trace(self, request: TraceRequest) -> Trace:
+    def trace(self, request: TraceRequest, *, seen: Seen | None = None) -> Trace:
         """Return the probes to one address; NotPermitted where `privileged=True` cannot be had."""
         chance = random.SystemRandom() if request.seed is None else random.Random(request.seed)  # noqa: S311 - a test's
         notes: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class LiveProber:
             return self._failed(request, _NO_PING if ping else f"no socket: {error.strerror}")
         try:
             course = Course(channel, request, base_ns=self.base_ns, source=chance)
-            notes += explore.run(course, request)
+            notes += explore.run(course, request, seen)
             return course.trace(notes=notes, error=None if course.sent else "nothing could be sent")
         finally:
             channel.close()

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from netdiag.errors import NetdiagError, UsageError
 from netdiag.route import check as module
 from netdiag.route.check import Plan, check
-from netdiag.route.model import Landmark, Lookup
-from netdiag.route.prober import ConnectRequest, FakeProber, TraceRequest
-from tests.fakes.routes import IP, boomerang
+from netdiag.route.model import Connect, Landmark, Lookup
+from netdiag.route.prober import ConnectRequest, FakeProber, OddRequest, TraceRequest
+from tests.fakes.routes import IP, attempt, boomerang
 
 MARK = Landmark(name="home", host="192.0.2.7", port=443, latitude=50.0, longitude=8.0)
 
@@ -143,3 +145,44 @@ def test_an_opened_connection_counts_once():
     (connect,) = measurement.connects
     starts = [attempt.started_ns for attempt in connect.attempts]
     assert starts == sorted(starts)
+
+
+def test_names_are_asked_for_while_bursts_go_on():
+    class Bursts(FakeProber):
+        def trace(self, request, *, seen=None):
+            seen(["198.18.0.9"])
+            return super().trace(request)
+
+    names = FakeNames([IP])
+    check(Plan(host="api.example.com", families=(4,)), Bursts(boomerang()), names, 0)
+    pointed = [question[2] for question in names.questions if question[1] == "PTR"]
+    assert pointed[0] == "198.18.0.9"
+    assert IP in pointed
+
+
+def hung(ip=IP, error="timeout"):
+    attempts = tuple(replace(attempt(9.0, port=at), error=error) for at in range(12))
+    return Connect(ip=ip, port=443, attempts=attempts)
+
+
+def odd_requests(plan, connect):
+    prober = FakeProber(replace(boomerang(), connects=(connect,)))
+    measurement = check(plan, prober, FakeNames([IP]), 0)
+    return [request for request in prober.requests if isinstance(request, OddRequest)], measurement
+
+
+def test_sizes_are_compared_where_every_handshake_hangs_and_only_there():
+    (request,), _ = odd_requests(Plan(host="api.example.com"), hung())
+    assert (request.ip, request.server_name, request.raw) == (IP, "api.example.com", False)
+    assert odd_requests(Plan(host="api.example.com"), hung(error=None))[0] == []
+    assert odd_requests(Plan(host="api.example.com", http=False), hung())[0] == []
+    assert odd_requests(Plan(host=IP, offline=True), hung())[0] == []
+
+
+def test_unusual_packets_on_demand_and_no_hello_where_no_request_may_be_sent():
+    (request,), _ = odd_requests(Plan(host="api.example.com", odd=True), hung(error=None))
+    assert (request.raw, request.server_name) == (True, "api.example.com")
+    assert request.last_ttl > 1
+    for plan in (Plan(host=IP, offline=True, odd=True), Plan(host="api.example.com", http=False, odd=True)):
+        (request,), _ = odd_requests(plan, hung(error=None))
+        assert (request.raw, request.server_name) == (True, None)
