@@ -58,6 +58,7 @@ class Trace:
         probes: Sequence[str] = (),
         options: dict[str, Any] | None = None,
         extra: dict[str, int] | None = None,
+        command: dict[str, Any] | None = None,
         **target: Any,
     ) -> None:
         self.path = path
@@ -72,7 +73,7 @@ class Trace:
         """Of the recorder itself, where `wrap` put something in front of it."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         more = extra or {}
-        start = {"do": "start", "target": target, "command": None, "probes": list(probes), "options": options or {}}
+        start = {"do": "start", "target": target, "command": command, "probes": list(probes), "options": options or {}}
         start["with"] = list(more)
         self.link.send(start, [fd, *more.values()])
         os.close(fd)

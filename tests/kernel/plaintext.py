@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
@@ -23,15 +24,29 @@ END = 2
 class PlainTrace(Trace):
     """As a trace; stopping it also says the word that the recorder waits for."""
 
-    def __init__(self, path: Path, *, kind: int = socket.SOCK_SEQPACKET, slow_s: float = 0.0, **settings: Any) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        kind: int = socket.SOCK_STREAM,
+        slow_s: float = 0.0,
+        program: str | None = None,
+        **settings: Any,
+    ) -> None:
+        """`program`: what the one process of `pids` will run."""
         here, there = socket.socketpair(socket.AF_UNIX, kind)
         self._reader = here
         self._slow_s = slow_s
         self.frames = Frames()
         self.pieces: list[PlainRecord] = []
         self._thread = threading.Thread(target=self._read, daemon=True)
-        with there:
-            super().__init__(path, extra={"plain": there.fileno()}, **settings)
+        with contextlib.ExitStack() as given:
+            given.enter_context(there)
+            extra = {"plain": there.fileno()}
+            if program:
+                extra["program"] = given.enter_context(Path(program).open("rb")).fileno()
+                settings["command"] = {"pid": settings["pids"][0], "argv": [program]}
+            super().__init__(path, extra=extra, **settings)
         self._thread.start()
 
     def _read(self) -> None:

@@ -74,7 +74,7 @@ class Probes:
     def rings(self):
         return [self.ring]
 
-    def seed(self, drain):
+    def seed(self, drain, _about_to_run=None):
         self.looks.append("seed")
         drain()
 
