@@ -150,6 +150,8 @@ static __always_inline void moved(struct nd_plain_thread *t, const struct nd_pla
 		.entered = call->entered,
 		.buffer = call->buffer,
 		.length = length,
+		.tgid = nd_current_tgid(),
+		.tid = nd_current_tid(),
 		.direction = direction,
 		.flags = call->buffer ? 0 : ND_PLAIN_UNSEEN,
 	};
@@ -166,7 +168,12 @@ static __always_inline void end_object(__u64 handle, __u64 now)
 {
 	struct nd_plain_key key = key_of(handle);
 	struct nd_plain_object *o = bpf_map_lookup_elem(&plain_objects, &key);
-	struct nd_plain_piece piece = { .now = now, .flags = ND_PLAIN_END };
+	struct nd_plain_piece piece = {
+		.now = now,
+		.tgid = nd_current_tgid(),
+		.tid = nd_current_tid(),
+		.flags = ND_PLAIN_END,
+	};
 
 	if (!o || o->over)
 		return;
@@ -310,6 +317,20 @@ int plain_enter(struct pt_regs *ctx)
 		break;
 	}
 	return 0;
+}
+
+SEC("cgroup_skb/egress")
+int plain_egress(struct __sk_buff *skb)
+{
+	nd_plain_packet(skb, ND_SEND);
+	return 1;
+}
+
+SEC("cgroup_skb/ingress")
+int plain_ingress(struct __sk_buff *skb)
+{
+	nd_plain_packet(skb, ND_RECEIVE);
+	return 1;
 }
 
 SEC("uretprobe/leave")

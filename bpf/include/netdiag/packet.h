@@ -12,6 +12,7 @@ struct nd_segment {
 	__u32 payload; /* offset in the packet */
 	__u32 length;
 	bool syn;
+	bool last; /* FIN or RST */
 };
 
 #define ND_MAX_EXTENSION_HEADERS 4
@@ -55,6 +56,7 @@ static __always_inline bool nd_segment(struct __sk_buff *skb, struct nd_segment 
 	s->seq = (__u32)tcp[4] << 24 | tcp[5] << 16 | tcp[6] << 8 | tcp[7];
 	s->payload = at + (tcp[12] >> 4) * 4;
 	s->syn = tcp[13] & 2;
+	s->last = tcp[13] & 5;
 	if (skb->len <= s->payload)
 		return false;
 	s->length = skb->len - s->payload;

@@ -23,8 +23,11 @@ __u32 plain_numbers = 0; /* of TLS objects */
 struct nd_plain_piece {
 	__u64 now;
 	__u64 entered;
-	__u64 buffer; /* in the process's memory */
+	__u64 buffer; /* in the process's memory, or where in the packet */
+	struct __sk_buff *packet;
 	__u32 length;
+	__u32 tgid;
+	__u32 tid;
 	__u8 direction;
 	__u8 flags;
 };
@@ -41,29 +44,34 @@ static __always_inline void nd_plain_head(struct plain_event *e, const struct nd
 	e->length = p->length;
 	e->copied = 0;
 	e->tail = 0;
-	e->tgid = nd_current_tgid();
-	e->tid = nd_current_tid();
+	e->tgid = p->tgid;
+	e->tid = p->tid;
 	e->direction = p->direction;
 	e->library = o->library;
 	e->binding = o->binding;
 	e->flags = p->flags | (o->whole ? ND_PLAIN_WHOLE : 0) | (o->mixed ? ND_PLAIN_MIXED : 0);
 }
 
-/* Returns whether the first `count` bytes, and the last `last`, were copied. COUNT is tested right before its use. */
+/* SIZE is a constant, or was tested right before. */
+#define nd_plain_read(PIECE, TO, SIZE, FROM)                                                           \
+	((PIECE)->packet ? bpf_skb_load_bytes((PIECE)->packet, (FROM), (TO), (SIZE)) :                 \
+			   bpf_probe_read_user((TO), (SIZE), (const void *)(FROM)))
+
+/* Copies all bytes, or the first and the last ones of more than there is room for. */
 #define nd_plain_copy(DATA, ROOM, FIRST, EVENT, PIECE)                                                 \
 	({                                                                                             \
 		__u32 count_ = (PIECE)->length;                                                        \
-		const char *from_ = (const char *)(PIECE)->buffer;                                     \
+		__u64 from_ = (PIECE)->buffer;                                                         \
 		if (count_ > (ROOM)) {                                                                 \
-			if (!bpf_probe_read_user((DATA), (FIRST), from_)) {                            \
+			if (!nd_plain_read(PIECE, (DATA), (FIRST), from_)) {                           \
 				(EVENT)->copied = (FIRST);                                             \
-				if (!bpf_probe_read_user((DATA) + (FIRST), (ROOM) - (FIRST),           \
-							 from_ + count_ - ((ROOM) - (FIRST))))         \
+				if (!nd_plain_read(PIECE, (DATA) + (FIRST), (ROOM) - (FIRST),          \
+						   from_ + count_ - ((ROOM) - (FIRST))))               \
 					(EVENT)->tail = (ROOM) - (FIRST);                              \
 			}                                                                              \
 		} else {                                                                               \
 			asm volatile("" : "+r"(count_));                                               \
-			if (count_ > 0 && count_ <= (ROOM) && !bpf_probe_read_user((DATA), count_, from_)) \
+			if (count_ > 0 && count_ <= (ROOM) && !nd_plain_read(PIECE, (DATA), count_, from_)) \
 				(EVENT)->copied = count_;                                              \
 		}                                                                                      \
 		if (!(EVENT)->copied)                                                                  \
@@ -100,7 +108,7 @@ static __always_inline bool nd_plain_is_preface(const struct nd_plain_piece *p)
 {
 	__u64 start = 0;
 
-	if (p->length < sizeof(start) || bpf_probe_read_user(&start, sizeof(start), (void *)p->buffer))
+	if (p->length < sizeof(start) || nd_plain_read(p, &start, sizeof(start), p->buffer))
 		return false;
 	return start == 0x5448202a20495250ULL; /* "PRI * HT", the first byte lowest */
 }
