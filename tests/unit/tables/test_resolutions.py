@@ -164,3 +164,11 @@ def test_of_a_long_answer_what_was_copied_counts(wire):
     (row,) = wire.rows()
     assert 20 < len(row["answers"]) < 60
     assert (row["error"], row["duration_ms"]) == (None, pytest.approx(9))
+
+
+def test_when_one_family_does_not_fit_both_go_over_tcp(wire):
+    wire.ask(0, "big.test").ask(0.1, "big.test", "AAAA", ident=8).tell(20, "big.test", cut=True)
+    wire.ask(21, "big.test", cookie=5, tcp=True).ask(21.1, "big.test", "AAAA", ident=8, cookie=6, tcp=True)
+    wire.tell(40, "big.test", answers=["192.0.2.9"], cookie=5, tcp=True)
+    wire.tell(41, "big.test", "AAAA", ident=8, cookie=6, tcp=True)
+    assert [(row["truncated"], row["attempts"], row["error"]) for row in wire.rows()] == [(True, 1, None)] * 2
