@@ -101,7 +101,9 @@ def soon_remote(link: Link) -> bool:
 def at_exit(link: Link, group: Group, span_ns: float) -> bool:
     """The end of the program or of the trace closed it, not a habit."""
     end = group.end_ns if known(group.end_ns) else span_ns
-    return not at_once(link) and link.closed_by == "local" and link.closing_ns >= end - _EXIT_NS
+    late = not at_once(link) and link.closed_by == "local" and link.closing_ns >= end - _EXIT_NS
+    # a program that opens another connection afterwards goes on
+    return late and not any(other.opened_ns > link.closing_ns for other in group.links)
 
 
 def steady(lost: Sequence[Link]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from netdiag.capture.layers import Segments
 __all__ = ["Limits", "chosen", "inside", "take"]
 
 Bools = NDArray[np.bool_]
+
+_MAPPED = bytes(10) + b"\xff\xff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,15 @@ class Limits:
     relative: tuple[bool, bool] = (False, False)
     """Whether start and end count from the first packet."""
 
+    def target(self) -> dict[str, Any]:
+        """Return what of them a recording's header says, as that of a live trace does."""
+        blocks = [
+            str(ipaddress.ip_network((_plain(network), bits - 96 * (network[:12] == _MAPPED))))
+            for bits, network in self.networks or ()
+        ]
+        hosts = [*sorted(self.names), *(block.removesuffix("/32").removesuffix("/128") for block in blocks)]
+        return {"hosts": hosts, "port": sorted(self.ports or ())}
+
     def since(self, first_ns: int) -> Limits:
         """Return the limits with instants on the file's clock, whose first packet has this stamp."""
         start, end = (
@@ -39,6 +51,10 @@ class Limits:
             for at, relative in zip((self.start_ns, self.end_ns), self.relative, strict=True)
         )
         return replace(self, start_ns=start, end_ns=end, relative=(False, False))
+
+
+def _plain(address: bytes) -> bytes:
+    return address[12:] if address[:12] == _MAPPED else address
 
 
 def chosen(segments: Segments, limits: Limits) -> Bools:

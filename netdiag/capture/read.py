@@ -209,7 +209,7 @@ class _Reader:
                 "started": rfc3339(start),
                 "clock": {"monotonic_ns": start, "realtime_ns": start, "boottime_ns": 0},
                 "host": {},
-                "target": {},
+                "target": self._limits.target(),
                 "command": None,
                 "tier": "capture",
             },

@@ -139,7 +139,12 @@ def command(document: Mapping[str, Any]) -> str:
         named = [part for part in named if not part.startswith("host ")] + [
             f"host {_listed(sorted(set(names.values())))}"
         ]
-    return safe(", ".join(named)) if named else "the whole machine"
+    whole = "a capture" if _is_capture(document) else "the whole machine"
+    return safe(", ".join(named)) if named else whole
+
+
+def _is_capture(document: Mapping[str, Any]) -> bool:
+    return document["coverage"]["tier"] == "capture"
 
 
 _TARGETS = {"pids": "pid", "exe": "exe", "comm": "comm", "cgroup": "cgroup", "port": "port", "hosts": "host"}
@@ -153,11 +158,12 @@ def _listed(value: Any) -> str:
 def sources(document: Mapping[str, Any]) -> dict[str, str]:
     """Return for each part of a request's time where its figures come from."""
     calls = _joined(row["source"] for row in document["requests"])
-    calls = calls.replace("sockets", "kernel").replace("records", "wire")
+    seen = "packets" if _is_capture(document) else "kernel"
+    calls = calls.replace("sockets", seen).replace("records", "wire")
     told = {row["source"] for row in document["handshakes"]}
     shakes = ", ".join(name for name in ("wire", "library") if {name, "both"} & told)
     names = _joined(row["source"] for row in document["resolutions"])
-    known = {"connect": "kernel", "reader": "kernel", "queue": "kernel", "client-setup": "kernel"}
+    known = dict.fromkeys(("connect", "reader", "queue", "client-setup"), seen)
     return {**dict.fromkeys(("send", "server", "receive"), calls), **known, "tls": shakes, "dns": names}
 
 

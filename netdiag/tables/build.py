@@ -49,6 +49,8 @@ def build(recording: Recording) -> Tables:
         lossy = any(loss.lost for loss in losses)
         tables["listeners"] = listeners(tcp)
         tables["connections"] = connections(found, hz=_hz(recording), lossy=lossy)
+        if recording.header["tier"] == "capture":
+            _forget_options(tables["connections"])
         seen = Wire(len(found.cookies))
         if io is not None:
             tables["bursts"], tables["retransmits"] = bursts(io, found), retransmits(io, found)
@@ -105,6 +107,13 @@ def _look_ups(recording: Recording, tables: dict[str, pd.DataFrame]) -> None:
         sought = look_ups(found)
         ends = tables["connections"] = name_servers(tables["connections"], sought)
         tables["requests"] = wait_for_names(tables["requests"], ends, sought)
+
+
+def _forget_options(ends: pd.DataFrame) -> None:
+    """Packets show keep-alive probes where some passed; that a socket would send none, they do not."""
+    probes = ends["keepalive_probes"].to_numpy(copy=True)
+    probes[probes == False] = None  # noqa: E712 - element by element
+    ends["keepalive_probes"] = pd.Series(probes, dtype=object)
 
 
 def _silent(ends: pd.DataFrame, found: pd.DataFrame) -> Any:

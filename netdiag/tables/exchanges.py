@@ -110,9 +110,13 @@ def _with_calls(connections: pd.DataFrame, bursts: pd.DataFrame, table: pd.DataF
     asks = receive != client
     length = len(table)
     lag, last_lag, read = np.zeros(length), np.full(length, np.nan), np.full(length, np.nan)
-    late = np.nan_to_num(calls["max_lag_ms"].to_numpy())
-    np.add.at(lag, owner[reads], late[reads])
-    last_lag[owner[reads]] = late[reads]
+    late = calls["max_lag_ms"].to_numpy()
+    if np.isnan(late).all():  # packets do not tell when a program read
+        last_lag[:] = np.nan
+    else:
+        late = np.nan_to_num(late)
+        np.add.at(lag, owner[reads], late[reads])
+        last_lag[owner[reads]] = late[reads]
     np.fmax.at(read, owner[reads], calls["ended_ns"].to_numpy()[reads])
     table["last_byte_ns"] = np.where(table["last_byte_ns"].isna(), np.nan, np.fmax(table["last_byte_ns"], read))
     table["lag_ms"] = np.where(np.isnan(last_lag), np.nan, lag)
