@@ -11,6 +11,7 @@ from netdiag.analysis.case import Case, Group
 from netdiag.analysis.claims import Check, Claim, at_exit
 from netdiag.analysis.links import Link, known
 from netdiag.analysis.lost_client import client_idle_expiry, client_per_call, client_per_thread
+from netdiag.analysis.lost_loop import loop_per_call
 from netdiag.analysis.lost_pool import cold_burst, pool_split, pool_too_small
 from netdiag.analysis.lost_process import process_per_call
 from netdiag.analysis.lost_reader import body_left_open, closed_unread
@@ -27,6 +28,7 @@ from netdiag.findings import Finding, Severity
 __all__ = ["CHECKS", "analyze"]
 
 CHECKS: tuple[Check, ...] = (
+    loop_per_call,
     body_left_open,
     closed_unread,
     server_reload,

@@ -74,6 +74,17 @@ def async_stream(plan: Plan) -> None:
     asyncio.run(main())
 
 
+def loops(plan: Plan) -> None:
+    """One AsyncClient, and an event loop for every `burst` calls."""
+    client = httpx.AsyncClient(**options(plan))
+
+    async def several() -> None:
+        for turn in range(plan.burst):
+            await client.post(plan.url(turn), json=plan.payload)
+
+    repeat(plan, lambda _turn: asyncio.run(several()), (*FAILURES, RuntimeError))
+
+
 def cancelled(plan: Plan) -> None:
     """One Client that leaves every stream after its first bytes."""
     with httpx.Client(**options(plan)) as client:
@@ -95,4 +106,5 @@ HABITS: dict[str, Callable[[Plan], None]] = {
     "burst": burst,
     "async_stream": async_stream,
     "cancelled": cancelled,
+    "loops": loops,
 }

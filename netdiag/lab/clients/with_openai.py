@@ -74,9 +74,24 @@ def async_session(plan: Plan) -> None:
     asyncio.run(main())
 
 
+def loops(plan: Plan) -> None:
+    """One AsyncOpenAI client, and an event loop for every call."""
+    http = openai.DefaultAsyncHttpxClient(verify=False)
+    client = openai.AsyncOpenAI(base_url=base(plan), api_key="lab-key", http_client=http, max_retries=0)
+
+    async def once() -> None:
+        answer = await ask(plan, client)
+        if plan.stream:
+            async for _event in answer:
+                await asyncio.sleep(0)
+
+    repeat(plan, lambda _turn: asyncio.run(once()), (*FAILURES, RuntimeError))
+
+
 HABITS: dict[str, Callable[[Plan], None]] = {
     "per_call": per_call,
     "session": session,
     "stream_early": session,
     "async_session": async_session,
+    "loops": loops,
 }
