@@ -188,6 +188,11 @@ def _resolution_spec(instant: Convert) -> Spec:
         ("duration_ms", "duration_ms", to_ms),
         ("answers", "answers", to_list),
         ("error", "error", to_text),
+        ("server", "server", to_text),
+        ("transport", "transport", to_text),
+        ("ttl_s", "ttl_s", to_ms),
+        ("truncated", "truncated", to_bool),
+        ("attempts", "attempts", to_int),
     )
 
 

@@ -40,7 +40,14 @@ def analyze(case: Case) -> list[Finding]:
         found += [_slow(own, uses, process), _search_list(own, uses, process)]
         for name, same in _by(own, lambda one: one.name).items():
             found += [_repeated(name, same, uses, process), _failed(case, name, same, uses, process)]
-    return [finding(case, seen) for seen in found if seen is not None]
+    return [finding(case, _priced(seen)) for seen in found if seen is not None]
+
+
+def _priced(seen: Seen) -> Seen:
+    """Return the finding with its cost alone where no request waited for the look-ups: it is no part of their time."""
+    if seen.links or not known(seen.cost_ms):
+        return seen
+    return replace(seen, words={**seen.words, "price": milliseconds(seen.cost_ms)})
 
 
 def _by(lookups: Iterable[LookUp], key: Callable[[LookUp], float | str]) -> dict[float | str, list[LookUp]]:
@@ -78,14 +85,16 @@ def _seen(code: str, lookups: Sequence[LookUp], of: int, uses: dict[int, list[Li
 def _example(one: LookUp) -> Evidence:
     took = milliseconds(one.duration_ms) if known(one.duration_ms) else "no answer"
     parts = [f"{one.name} by {'the C library' if one.source == 'libc' else 'DNS messages'}: {took}"]
-    parts += [f"{one.error}"] if one.error else [f"{len(one.answers)} addresses"]
+    count = len(one.answers)
+    parts += [f"{one.error}"] if one.error else [f"{count} address{'es' if count != 1 else ''}"]
     for question in one.questions[:4]:
         how = (
             milliseconds((question.ended_ns - question.started_ns) / 1e6) if known(question.ended_ns) else "unanswered"
         )
         again = f", asked {question.attempts:.0f} times" if question.attempts > 1 else ""
         again += ", again over TCP" if question.truncated else ""
-        parts.append(f"{question.qtype} {question.name} {question.error or how}{again}")
+        name = "" if question.name == one.name else f"{question.name} "
+        parts.append(f"{question.qtype} {name}{question.error or how}{again}")
     return Evidence(kind="resolution", id=f"n{one.row + 1}", note=", ".join(parts))
 
 
@@ -107,7 +116,7 @@ def _slow(own: Sequence[LookUp], uses: dict[int, list[Link]], process: Process |
         cost_ms=sum(one.duration_ms for one in slow),
         cause=cause,
         note=f"{typical} in the middle, {milliseconds(max(one.duration_ms for one in slow))} at most"
-        + (f"; {share} of {len(slow)} {_WHY[cause]}" if cause else ""),
+        + (f"; {_WHY[cause]}" if cause and share == len(slow) else f"; in {share}, {_WHY[cause]}" if cause else ""),
         ceiling=None if again else Severity.INFO,
     )
 
@@ -172,7 +181,6 @@ def _repeated(
         shared,
         words={**shared.words, "ttl": ttl, "name": str(name)},
         cost_ms=sum(one.duration_ms for one in again),
-        note=f"{len(again)} times while the answer before could still be used ({ttl})",
     )
 
 
@@ -232,7 +240,7 @@ def _search_list(own: Sequence[LookUp], uses: dict[int, list[Link]], process: Pr
         shared,
         words={**shared.words, "tried": f"{median(tried):.0f}", "suffixes": ", ".join(suffixes[:3])},
         cost_ms=sum(_in_vain_ms(one) for one in missed),
-        note=f"{sum(tried)} questions in vain, with {', '.join(suffixes[:3])} behind the name",
+        note=f"{sum(tried)} names in vain",
     )
 
 
