@@ -35,7 +35,12 @@ _FORWARD = {
     "net.ipv6.conf.default.accept_dad": "0",
     "net.ipv6.conf.default.dad_transmits": "0",
 }
-_UNLIMITED = {"net.ipv4.icmp_ratelimit": "0", "net.ipv6.icmp.ratelimit": "0", "net.ipv4.icmp_msgs_per_sec": "100000"}
+_UNLIMITED = {
+    "net.ipv4.icmp_ratelimit": "0",
+    "net.ipv6.icmp.ratelimit": "0",
+    "net.ipv4.icmp_msgs_per_sec": "1000000",
+    "net.ipv4.icmp_msgs_burst": "100000",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from netdiag.route.lab.race import Run, distances, table
+from netdiag.route.lab.race import Run, distances, markdown, table
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,14 @@ def test_the_table_leaves_out_what_a_tool_does_not_say():
     )
     assert lines.splitlines()[1].split() == ["a", "0.30", "0.190", "29"]
     assert lines.splitlines()[2].split() == ["b", "8.00", "3"]
+
+
+def test_as_markdown_every_row_has_every_cell():
+    runs = [
+        Run(tool="a", seconds=0.3, inside_s=0.19, found=29, peak_mb=20.4),
+        Run(tool="b", seconds=8, inside_s=None, found=3),
+    ]
+    lines = markdown(runs).splitlines()
+    assert [line.count("|") for line in lines] == [6, 6, 6, 6]
+    assert len({len(line) for line in lines}) == 1
+    assert [cell.strip() for cell in lines[2].strip("|").split("|")] == ["a", "0.30", "0.190", "29", "20"]
