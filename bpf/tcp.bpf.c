@@ -91,8 +91,10 @@ static __always_inline void note_arrival(struct sock *sk, struct nd_sock *s, __u
 		s->first_received = now;
 	s->last_received = now;
 	s->received_seen = received;
-	if (!s->arrived)
+	if (!s->arrived) {
 		s->arrived = now;
+		s->arrived_tick = tp->rx_opt.rcv_tsval;
+	}
 	if (!s->zero_since && nd_receive_window(tp) <= 0)
 		s->zero_since = now;
 }
@@ -353,7 +355,12 @@ static __always_inline void handle_io(struct sock *sk, int size, __u8 direction)
 		nd_note_plain_io(cookie, direction == ND_SEND, size, now);
 	if (direction == ND_RECEIVE) {
 		io.arrived = s->arrived;
+		io.sent_tick = s->arrived ? s->arrived_tick : 0;
 		tp = bpf_skc_to_tcp_sock(sk);
+		if (tp) {
+			io.out_of_order = nd_out_of_order(tp) - s->out_of_order;
+			s->out_of_order = nd_out_of_order(tp);
+		}
 		if (tp && !nd_unread(tp, nd_fin_received(sk)))
 			s->arrived = 0;
 		/* once all is read, a window that was not announced anew holds nobody back */

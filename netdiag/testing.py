@@ -31,10 +31,13 @@ __all__ = [
     "Call",
     "RecordingBuilder",
     "burst",
+    "chunk",
     "connection",
     "header",
     "layout",
+    "look",
     "process",
+    "record",
     "records_of",
     "request",
     "struct_layout",
@@ -297,6 +300,24 @@ def request(row: int, at: float, wait_ms: float = 100.0, **columns: Any) -> dict
         "response_bytes": 1000.0,
     }  # fmt: skip
     return default | _in_ns(columns)
+
+
+def chunk(request_row: int, at: float, kind: str | None = "content", **columns: Any) -> dict[str, Any]:
+    """Return a row of chunks: a piece of a streamed answer (row number of its request), read as it came at `at` ms."""
+    tokens = 1.0 if kind in {"content", "reasoning"} else 0.0
+    default = {"request": request_row, "at_ns": at * 1e6, "read_ns": at * 1e6, "bytes": 60.0, "kind": kind}
+    return default | {"tokens": tokens} | _in_ns(columns)
+
+
+def record(row: int, direction: str, at: float, length: int = 100, **columns: Any) -> dict[str, Any]:
+    """Return a row of records: application data on a connection (its row number) at `at` milliseconds."""
+    default = {"connection": row, "direction": direction, "at_ns": at * 1e6, "length": length, "type": 23, "version": 3}
+    return default | _in_ns(columns)
+
+
+def look(at: float, pid: int = 100, **columns: Any) -> dict[str, Any]:
+    """Return a row of scheduling: what a process had run and waited until `at` milliseconds."""
+    return {"pid": pid, "at_ns": at * 1e6, "run_ms": 0.0, "wait_ms": 0.0} | _in_ns(columns)
 
 
 def process(pid: int = 100, **columns: Any) -> dict[str, Any]:

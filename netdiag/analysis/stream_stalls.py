@@ -27,6 +27,7 @@ _LATE_OF = 0.7
 _TICKS_MS = (1.0, 4.0, 10.0, 0.001)
 """What a tick of the sender's time stamps may be: Linux 1 ms, older and other kernels 4 and 10, and microseconds."""
 _CALIBRATE_NS = 200e6
+_ROUGHLY = (0.7, 1.4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,22 +123,21 @@ def _blamed(stream: Streams, tokens: Sequence[Piece], index: int, path: Path) ->
 def _late_ms(path: Path, start: float, end: float) -> float:
     """Return how much of a pause lies between the sender's clock and the arrival, ms; 0 where no clock is known."""
     times = path.ticks
-    if len(times) < 3:
-        return 0.0
-    first, last = times[0], times[-1]
-    elapsed = last[0] - first[0]
-    ticks = last[1] - first[1]
-    if elapsed < _CALIBRATE_NS or ticks <= 0:
-        return 0.0
-    tick = min(_TICKS_MS, key=lambda size: abs(elapsed / _MS / ticks / size - 1.0))
-    if not 0.8 <= elapsed / _MS / ticks / tick <= 1.25:
-        return 0.0
     at = [when for when, _ in times]
     before, after = bisect_right(at, start + _EDGE_NS) - 1, bisect_left(at, end - _EDGE_NS)
-    if before < 0 or after >= len(times):
+    if before < 0 or after >= len(times) or after <= before:
         return 0.0
-    sent = (times[after][1] - times[before][1]) * tick
-    return max(0.0, (times[after][0] - times[before][0]) / _MS - sent)
+    pause, ticks_in_it = times[after][0] - times[before][0], times[after][1] - times[before][1]
+    # how long a tick is shows outside the pause
+    elapsed = times[-1][0] - times[0][0] - pause
+    ticks = times[-1][1] - times[0][1] - ticks_in_it
+    if elapsed < _CALIBRATE_NS or ticks <= 0 or ticks_in_it < 0:
+        return 0.0
+    measured = elapsed / _MS / ticks
+    tick = min(_TICKS_MS, key=lambda size: abs(measured / size - 1.0))
+    if not _ROUGHLY[0] <= measured / tick <= _ROUGHLY[1]:
+        return 0.0
+    return max(0.0, pause / _MS - ticks_in_it * tick)
 
 
 def _slow_start(tokens: Sequence[Piece], index: int, link: Link, gaps: Sequence[float]) -> bool:

@@ -52,6 +52,8 @@ def bursts(events: Columns, found: Sockets) -> pd.DataFrame:
         "calls": _sum(events.integers("calls"), starts),
         "first_bytes": events.integers("first_bytes")[starts],
         "max_lag_ms": _lag(events, direction, starts),
+        "out_of_order": _out_of_order(events, starts),
+        "sent_tick": np.where(direction[starts] == Direction.RECEIVE, events.known("sent_tick")[starts], np.nan),
         "pid": events.known("tgid")[starts],
         "tid": events.known("tid")[starts],
     }
@@ -69,6 +71,15 @@ def _lag(events: Columns, direction: Ints, starts: Ints) -> Any:
     known = (direction == Direction.RECEIVE) & (events.integers("arrived") != 0)
     longest = np.maximum.reduceat(np.where(known, events.integers("max_lag") / 1e3, -1.0), starts)
     return np.where(longest < 0, np.nan, longest)
+
+
+def _out_of_order(events: Columns, starts: Ints) -> Any:
+    """Return the segments that came out of order before each burst; NaN for sends, and where they were not counted."""
+    if not len(starts):
+        return np.zeros(0)
+    counted = events.integers("flags") & IoFlags.ORDER != 0
+    total = np.add.reduceat(np.where(counted, events.integers("out_of_order"), 0), starts).astype(np.float64)
+    return np.where(counted[starts], total, np.nan)
 
 
 def retransmits(events: Columns, found: Sockets) -> pd.DataFrame:

@@ -87,6 +87,7 @@ class IoFlags(IntFlag):
     """Facts of a burst."""
 
     CONTINUED = 1
+    ORDER = 2
 
 
 class ProcessKind(IntEnum):

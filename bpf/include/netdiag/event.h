@@ -96,6 +96,7 @@ enum nd_direction { ND_SEND = 1, ND_RECEIVE = 2, ND_RETRANSMIT = 3 };
 
 enum nd_io_flags {
 	ND_IO_CONTINUED = 1, /* flushed while it may still grow: join with the next */
+	ND_IO_ORDER = 2, /* receive: segments out of order were counted */
 };
 
 /*
@@ -116,8 +117,8 @@ struct tcp_io_event {
 	nd_tid tid;
 	__u8 direction; /* enum nd_direction */
 	__u8 flags; /* enum nd_io_flags */
-	__u16 reserved;
-	__u32 reserved2;
+	__u16 out_of_order; /* receive: segments that came before others that were missing, since the last burst */
+	__u32 sent_tick; /* receive: the sender's time stamp on its first byte's segment (RFC 7323), 0 = none */
 };
 
 enum nd_process_kind {

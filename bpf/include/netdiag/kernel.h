@@ -80,6 +80,10 @@ struct minmax {
 };
 
 /* include/linux/tcp.h */
+struct tcp_options_received {
+	__u32 rcv_tsval;
+};
+
 struct tcp_sock {
 	__u32 rcv_nxt;
 	__u32 rcv_wup;
@@ -97,6 +101,8 @@ struct tcp_sock {
 	__u64 bytes_received;
 	__u64 bytes_acked;
 	__u32 total_retrans;
+	__u32 rcv_ooopack; /* since v5.4 */
+	struct tcp_options_received rx_opt;
 	bool is_mptcp;
 };
 

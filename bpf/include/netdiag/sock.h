@@ -73,6 +73,14 @@ static __always_inline __u32 nd_unread(const struct tcp_sock *tp, __u32 fin)
 	return unread > 0 ? unread : 0;
 }
 
+/* Segments out of order are counted since f9af2dbbfe01 "tcp: Add TCP_INFO counter for packets received out-of-order". */
+#define nd_counts_order() bpf_core_field_exists(struct tcp_sock, rcv_ooopack)
+
+static __always_inline __u32 nd_out_of_order(const struct tcp_sock *tp)
+{
+	return nd_counts_order() ? tp->rcv_ooopack : 0;
+}
+
 /* Room that the peer may still fill: include/net/tcp.h, tcp_receive_window(). */
 static __always_inline __s32 nd_receive_window(const struct tcp_sock *tp)
 {

@@ -22,6 +22,8 @@ struct nd_io {
 	__u32 tgid;
 	__u32 tid;
 	__u8 direction;
+	__u32 sent_tick;
+	__u32 out_of_order;
 };
 
 static __always_inline void nd_take_owner(struct nd_sock *s)
@@ -94,9 +96,9 @@ static __always_inline void nd_flush_burst(struct nd_sock *s, __u64 cookie, __u6
 	e->tgid = s->burst.tgid;
 	e->tid = s->burst.tid;
 	e->direction = direction;
-	e->flags = flags;
-	e->reserved = 0;
-	e->reserved2 = 0;
+	e->flags = flags | (direction == ND_RECEIVE && nd_counts_order() ? ND_IO_ORDER : 0);
+	e->out_of_order = s->burst.out_of_order > 0xffff ? 0xffff : s->burst.out_of_order;
+	e->sent_tick = s->burst.sent_tick;
 	nd_submit(io_events, e);
 }
 
@@ -110,6 +112,7 @@ static __always_inline void nd_note_burst(struct nd_sock *s, __u64 cookie, const
 		b->ended = now;
 		b->bytes += io->bytes;
 		b->calls++;
+		b->out_of_order += io->out_of_order;
 		if (lag > b->max_lag)
 			b->max_lag = lag;
 		return;
@@ -122,6 +125,8 @@ static __always_inline void nd_note_burst(struct nd_sock *s, __u64 cookie, const
 	b->calls = 1;
 	b->tgid = io->tgid;
 	b->tid = io->tid;
+	b->sent_tick = io->sent_tick;
+	b->out_of_order = io->out_of_order;
 	b->direction = io->direction;
 }
 
@@ -215,6 +220,7 @@ static __always_inline void nd_mark_older(struct sock *sk, struct nd_sock *s, __
 	if (!tp)
 		return;
 	s->received_seen = tp->bytes_received;
+	s->out_of_order = nd_out_of_order(tp);
 	if (tp->snd_una == tp->snd_nxt) {
 		__u64 payload = tp->bytes_sent - tp->bytes_retrans;
 

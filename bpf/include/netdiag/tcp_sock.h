@@ -16,6 +16,8 @@ struct nd_burst {
 	__u32 first_bytes;
 	__u32 tgid;
 	__u32 tid;
+	__u32 sent_tick;
+	__u32 out_of_order;
 	__u32 direction; /* 0 = none pending; taken by exchange, so that it is written once */
 };
 
@@ -61,6 +63,8 @@ struct nd_sock {
 	__u32 sends;
 	__u32 receives;
 	__u32 syn_retransmits;
+	__u32 arrived_tick; /* time stamp on the segment of `arrived` */
+	__u32 out_of_order; /* segments, as counted at the last read */
 	__s32 error;
 	__u8 role;
 	__u8 closed_by;

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from netdiag.analysis import run
+from netdiag import testing
+from netdiag.analysis import Options, examine, run
 from netdiag.findings import Finding, Severity
 from netdiag.tables.model import Loss, Tables
 from netdiag.tables.schema import frame
@@ -175,3 +176,96 @@ class Stage:
 @pytest.fixture
 def stage() -> Stage:
     return Stage()
+
+
+class Calls:
+    """Requests and streams of one made-up program on its connections, in milliseconds."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[dict[str, Any]]] = {
+            name: []
+            for name in (
+                "connections", "requests", "chunks", "records", "bursts", "retransmits", "processes", "handshakes",
+                "scheduling",
+            )
+        }  # fmt: skip
+        self.span_ms = 60_000.0
+
+    def connection(self, **columns: Any) -> int:
+        """Add a connection that nothing is wrong with; returns its row."""
+        self.rows["connections"].append(testing.connection(encrypted=True, requests=NAN, preexisting=False, **columns))
+        return len(self.rows["connections"]) - 1
+
+    def call(self, row: int, at: float, wait: float = 50.0, *, send: float = 0.0, **columns: Any) -> int:
+        """Add a call in plaintext, sent within `send` and answered at once after `wait`; returns its row."""
+        sent, end = at + send, at + send + wait
+        default = {
+            "source": "plaintext", "protocol": "http/1.1", "status": 200.0, "complete": True, "tid": 100.0,
+            "method": "POST", "path": "/v1/x", "send_ms": send, "total_ms": send + wait, "sent_ns": sent * 1e6,
+            "first_byte_ns": end * 1e6, "ended_ns": end * 1e6,
+        }  # fmt: skip
+        self.rows["requests"].append(testing.request(row, at, wait, **(default | columns)))
+        return len(self.rows["requests"]) - 1
+
+    def stream(
+        self,
+        row: int,
+        at: float,
+        gaps: Sequence[float] = (20.0,) * 39,
+        *,
+        first: float = 100.0,
+        kinds: Sequence[str] | None = None,
+        exact: bool = True,
+        sizes: Sequence[int] | None = None,
+        **columns: Any,
+    ) -> int:
+        """Add a stream: its first piece `first` after the request, the others after `gaps`; returns its row.
+
+        `exact`: seen in plaintext, with `kinds` (content where none are given); else in records of `sizes`.
+        """
+        times = [at + first, *(at + first + sum(gaps[: index + 1]) for index in range(len(gaps)))]
+        facts = {"kind": "sse" if exact else None, "chunks": len(times), "first_chunk_ms": first}
+        if exact:
+            facts["first_token_ms"] = first
+        default = {
+            "stream": facts, "source": "plaintext" if exact else "records", "ended_ns": times[-1] * 1e6,
+            "total_ms": times[-1] - at, "first_byte_ns": times[0] * 1e6, "receive_ms": times[-1] - times[0],
+        }  # fmt: skip
+        number = self.call(row, at, first, **(default | columns))
+        for index, time in enumerate(times):
+            if exact:
+                self.rows["chunks"].append(testing.chunk(number, time, kinds[index] if kinds else "content"))
+            size = sizes[index] if sizes else 120
+            self.rows["records"].append(testing.record(row, "receive", time, size))
+            self.rows["bursts"].append(testing.burst(row, "receive", time, size + 5))
+        return number
+
+    def tables(self) -> Tables:
+        """Return the tables."""
+        return testing.tables(span_ms=self.span_ms, **self.rows)
+
+    def findings(self, **options: Any) -> list[Finding]:
+        """Return what the analyses say; they all must be able to."""
+        report = examine(self.tables(), Options(**options))
+        assert report.failures == ()
+        return list(report.findings)
+
+    def codes(self) -> list[str]:
+        """Return the codes of the findings, loudest first."""
+        return [finding.code for finding in self.findings()]
+
+    def loud(self) -> list[str]:
+        """Return the codes above info."""
+        return [finding.code for finding in self.findings() if finding.severity is not Severity.INFO]
+
+    def only(self, code: str) -> Finding:
+        """Return the one finding there is, which must have this code."""
+        found = self.findings()
+        assert [finding.code for finding in found] == [code]
+        assert "?" not in found[0].title + "".join(line.note for line in found[0].evidence)
+        return found[0]
+
+
+@pytest.fixture
+def calls() -> Calls:
+    return Calls()
