@@ -274,7 +274,7 @@ def _link(row: int, cells: Mapping[str, Any], turns: tuple[Turn, ...], seen: Seq
     bare = Link(row=row, turns=turns, **values)
     start = _first_request(bare)
     inferred = turns if start == 0 else tuple(turn for turn in turns[start:] if _is_request(turn))
-    calls = tuple(seen) if seen else inferred
+    calls = tuple(seen) if seen else () if bare.requests == 0 else inferred
     exact = known(bare.requests)
     app = bare.requests if exact else _estimate(calls, turns)
     values |= {"calls": calls, "app": app, "exact": exact, "setup_ms": _setup_ms(bare, start)}

@@ -155,7 +155,7 @@ class _Stretches:
 def _words(data: bytes, places: Ints, count: int, order: str) -> Ints:
     """Return `count` numbers of four bytes at each place, one row a place."""
     view = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), 4 * count)
-    return view[places].view(f"{order}u4").astype(np.int64)
+    return np.asarray(view[places].view(f"{order}u4"), np.int64)
 
 
 class _Pcap(_Stretches):
@@ -236,7 +236,8 @@ class _Interface:
             found = np.minimum(units // np.uint64(self.divide), np.uint64(_LATEST_NS // self.multiply))
             found *= np.uint64(self.multiply)
         moved = np.minimum(found, np.uint64(_LATEST_NS)).astype(np.int64) + self.offset_ns
-        return np.clip(moved, 0, _LATEST_NS)
+        clipped: Ints = np.clip(moved, 0, _LATEST_NS)
+        return clipped
 
 
 class _Pcapng(_Stretches):

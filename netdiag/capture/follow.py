@@ -49,6 +49,11 @@ def who_asks(data: bytes, place: int, held: int) -> bool | None:
     return True if classify(data, place) != WireClass.OTHER else None
 
 
+def _is_old_hello(data: bytes, place: int) -> bool:
+    """Tell whether a ClientHello in the form of SSL 2 stands here, as old clients offered TLS: RFC 5246 appendix E.2."""
+    return bool(data[place] & 0x80) and data[place + 2 : place + 4] == b"\x01\x03" and data[place + 4] <= 4
+
+
 class Talk:
     """What one connection says."""
 
@@ -138,6 +143,13 @@ class Talk:
             sure = not self._old or data[place] == _HANDSHAKE
             mine, other = Walker(offset, sure=sure), Walker(self._ends[send], sure=sure)
             self._walkers = (mine, other) if send else (other, mine)
+            return
+        if send and not self._packets and _is_old_hello(data, place):
+            size = (data[place] & 0x7F) << 8 | data[place + 1]
+            self._say(send, WireClass.TLS, at)
+            self.records.append((send, (at, RecordType.HANDSHAKE, size, _CLIENT_HELLO, 0, data[place + 4], 0)))
+            self._settled = True
+            self._walkers = (Walker(offset + 2 + size, sure=True), Walker(self._ends[1], sure=True))
             return
         found = classify(data, place)
         if send or found != WireClass.OTHER or self._packets:

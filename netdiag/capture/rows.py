@@ -103,8 +103,8 @@ def connections(flows: Flows, end_ns: int) -> Records:
     table["min_rtt"], table["srtt"] = _round_trips(flows, client)
     table["cookie"] = row + 1
     columns = [_one(flow, end_ns) for flow in everyone]
-    for name, values in zip(_ONE, zip(*columns, strict=True), strict=True):
-        table[name] = np.array(values, np.int64)
+    for name, numbers in zip(_ONE, zip(*columns, strict=True), strict=True):
+        table[name] = np.array(numbers, np.int64)
     for name, side in (("saddr", 0), ("daddr", 1)):
         packed = b"".join(flow.ends[side if flow.client <= 0 else 1 - side][0] for flow in everyone)
         table[name] = np.frombuffer(packed, np.uint8).reshape(-1, 16)

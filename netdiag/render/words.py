@@ -144,7 +144,7 @@ def command(document: Mapping[str, Any]) -> str:
 
 
 def _is_capture(document: Mapping[str, Any]) -> bool:
-    return document["coverage"]["tier"] == "capture"
+    return bool(document["coverage"]["tier"] == "capture")
 
 
 _TARGETS = {"pids": "pid", "exe": "exe", "comm": "comm", "cgroup": "cgroup", "port": "port", "hosts": "host"}

@@ -159,7 +159,8 @@ def _encrypted(
     ends["handshake"] = pd.Series(name, dtype=object)
     flights.data &= ~ticket
     tls = flights.any_of(flights.app) & ~speaks_http2(flights)
-    whole = tls & ~seen.gaps & ~ends["preexisting"].to_numpy()
+    nothing = flights.any_of(flights.handshake) & ~flights.any_of(flights.app)  # a handshake, and then no data
+    whole = (tls | nothing) & ~seen.gaps & ~ends["preexisting"].to_numpy()
     return whole, exchanges(ends, calls, flights, tls).assign(source="records")
 
 
