@@ -6,13 +6,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from netdiag.analysis.case import Group
 from netdiag.analysis.claims import PROMPT_MS, Claim, at_once, left_unread, soon_remote
-from netdiag.analysis.links import Link, Turn
+from netdiag.analysis.links import Link, Turn, known
 from netdiag.analysis.pricing import successors
 
-__all__ = ["body_left_open", "closed_unread"]
+__all__ = ["body_left_open", "closed_unread", "or_closed_early"]
 
 _TAIL = 64
 """A chunked body's last chunk, or the [DONE] event, in TLS records of their own (bytes)."""
@@ -65,6 +66,30 @@ def _by_reputation(streams: Sequence[Link]) -> Claim | None:
         cause="known-client",
         note="each was closed at once after its last data, as this library's synchronous client is known to do; "
         "that bytes of the end were unread was not seen, and a client per call would look the same",
+    )
+
+
+def or_closed_early(claim: Claim) -> tuple[Claim, ...]:
+    """Return a client per call with the other candidate, where it carried streams and nobody saw what was read.
+
+    Packets do not tell a program that makes a client for each call from one that leaves the end of each stream unread.
+    """
+    unseen = all(not known(link.unread) and link.calls for link in claim.lost)
+    streams = [link for link in claim.lost if unseen and _streamed(link)]
+    if claim.code != "reuse.client-per-call" or not unseen or 2 * len(streams) <= len(claim.lost):
+        return (claim,)
+    note = "packets alone do not tell them apart: {} would look the same"
+    doubt = min(claim.confidence, 0.5)
+    return (
+        replace(claim, confidence=doubt, cause="unknown", note=f"{claim.note}; {note.format('a stream closed early')}"),
+        replace(
+            claim,
+            code=_EARLY,
+            confidence=doubt,
+            cause="unknown",
+            quiet=True,  # one of the two is the cause, and one warning is enough
+            note=f"{claim.note}; {note.format('a client for each call')}",
+        ),
     )
 
 

@@ -14,7 +14,7 @@ from netdiag.analysis.lost_client import client_idle_expiry, client_per_call, cl
 from netdiag.analysis.lost_loop import loop_per_call
 from netdiag.analysis.lost_pool import cold_burst, pool_split, pool_too_small
 from netdiag.analysis.lost_process import process_per_call
-from netdiag.analysis.lost_reader import body_left_open, closed_unread
+from netdiag.analysis.lost_reader import body_left_open, closed_unread, or_closed_early
 from netdiag.analysis.lost_server import (
     server_close,
     server_idle_timeout,
@@ -71,7 +71,7 @@ def _claims(case: Case, group: Group) -> list[Claim]:
         claim = check(group, rest)
         # a check may look at connections beyond the lost ones; those that have a cause keep it
         if claim is not None and 2 * sum(link.row in taken for link in claim.lost) < len(claim.lost):
-            claims.append(claim)
+            claims += or_closed_early(claim)
             taken |= {link.row for link in claim.lost}
             rest = [link for link in rest if link.row not in taken]
     burst = None if claims else cold_burst(group, rest)

@@ -174,31 +174,35 @@ class Flows:
         first = order[starts]
         ends, ports = segments.ends[first], np.stack((segments.source[first], segments.destination[first]), axis=1)
         keys = [_key(end.tobytes(), *pair) for end, pair in zip(ends, ports.tolist(), strict=True)]
-        times = time[starts].tolist()
-        result_starts, result_flows = [], []
-        for run, (start, key, at) in enumerate(zip(starts.tolist(), keys, times, strict=True)):
-            current = self._ids.get(key, -1)
-            places = by_run.get(run)
-            if current < 0 and not (places and places[0] == start):
-                current = self._add(key, at)
+        places, times, ids = starts.tolist(), time[starts].tolist(), self._ids
+        found: list[list[tuple[int, int]]] = [[] for _ in keys]
+        # connections are numbered in the order in which the file brings them
+        for run in np.argsort(first, kind="stable").tolist():
+            current = ids.get(keys[run], -1)
+            news = by_run.get(run, ())
+            if current < 0 and not (news and news[0] == places[run]):
+                current = self._add(keys[run], times[run])
             if current >= 0:
-                result_starts.append(start)
-                result_flows.append(current)
-            for place in places or ():
-                number = int(seq[place])
-                if current >= 0 and self.all[current].syn_seq == number:
-                    continue
-                if current >= 0:
-                    self.all[current].replaced = True
-                current = self._add(key, int(time[place]))
-                flow = self.all[current]
-                flow.syn_seq, flow.client, flow.sure = number, int(direction[place]), True
-                if result_starts and result_starts[-1] == place:
-                    result_flows[-1] = current
-                else:
-                    result_starts.append(place)
-                    result_flows.append(current)
-        return np.array(result_starts, np.int64), np.array(result_flows, np.int64)
+                found[run].append((places[run], current))
+            for place in news:
+                current = self._open(keys[run], current, int(seq[place]), int(time[place]), int(direction[place]))
+                if found[run] and found[run][-1][0] == place:
+                    found[run][-1] = (place, current)
+                elif not found[run] or found[run][-1][1] != current:
+                    found[run].append((place, current))
+        parts = [part for run in found for part in run]
+        return np.array([place for place, _ in parts], np.int64), np.array([flow for _, flow in parts], np.int64)
+
+    def _open(self, key: bytes, current: int, seq: int, at: int, direction: int) -> int:
+        """Return the connection that a SYN belongs to: the present one of its ends, or a new one."""
+        if current >= 0 and self.all[current].syn_seq == seq:
+            return current
+        if current >= 0:
+            self.all[current].replaced = True
+        number = self._add(key, at)
+        flow = self.all[number]
+        flow.syn_seq, flow.client, flow.sure = seq, direction, True
+        return number
 
     def _add(self, key: bytes, at: int) -> int:
         number = len(self.all)

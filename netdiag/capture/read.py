@@ -246,10 +246,11 @@ class _Reader:
         return facts
 
     def _said_of_losses(self) -> list[dict[str, Any]]:
-        """Return what the file says about packets that the capturing machine lost; nothing where it does not say."""
-        if not self._notes.dropped:
+        """Return how many packets the file lacks: told by whoever captured, and at least one for each hole."""
+        holes = self._sequences.holes
+        if not self._notes.dropped and not holes:
             return []
-        lost = sum(self._notes.dropped.values())
+        lost = sum(self._notes.dropped.values()) + holes
         return [{"kind": "loss", "probe": "packets", "seen": self._notes.packets, "lost": lost}]
 
     def _coverage(self) -> dict[str, Any]:

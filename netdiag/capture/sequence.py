@@ -135,6 +135,11 @@ class Sequences:
             if mender.waits:
                 yield flow, direction, mender.give_up()
 
+    @property
+    def holes(self) -> int:
+        """How many times packets passed that the file does not hold: what they brought was acknowledged."""
+        return sum(mender.holes for mender in self._menders.values())
+
     def _begin(self, s: Sorted, first: Ints, flow: Ints, direction: Ints) -> None:
         """Learn where directions begin that were not seen before."""
         flows = self._flows
@@ -209,6 +214,8 @@ class Mender:
         self._recent: dict[tuple[int, int], tuple[int, int]] = {}
         self._last_number = 0
         self._high_ns = 0
+        self.holes = 0
+        """Places where bytes passed that the file does not hold."""
         self.resent: list[tuple[int, int]] = []
         """Instant and bytes of the segments that `take` found to be sent again."""
 
@@ -248,6 +255,7 @@ class Mender:
         while self._early and (
             self._early[0][0] <= acked or self._size > _MOST_EARLY or len(self._early) > _MOST_PARTS
         ):
+            self.holes += 1
             self.next = self._early[0][0]
             self._join(out)
         self.high = max(self.high, self.next)
@@ -257,6 +265,7 @@ class Mender:
         """Return all that is kept, with gaps before it."""
         out: list[Piece] = []
         while self._early:
+            self.holes += 1
             self.next = max(self.next, self._early[0][0])
             self._join(out)
         return out
