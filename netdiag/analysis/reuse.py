@@ -14,6 +14,7 @@ from netdiag.analysis.lost_client import client_idle_expiry, client_per_call, cl
 from netdiag.analysis.lost_loop import loop_per_call
 from netdiag.analysis.lost_pool import cold_burst, pool_split, pool_too_small
 from netdiag.analysis.lost_process import process_per_call
+from netdiag.analysis.lost_proxy import proxy_connect
 from netdiag.analysis.lost_reader import body_left_open, closed_unread, or_closed_early
 from netdiag.analysis.lost_server import (
     server_close,
@@ -65,8 +66,10 @@ def _behind(group: Group, claim: Claim, serving: Container[float]) -> Claim:
 def _claims(case: Case, group: Group) -> list[Claim]:
     span_ns = case.tables.span_ms * 1e6
     rest = [link for link in group.links if _lost(link) and not at_exit(link, group, span_ns)]
-    claims: list[Claim] = []
-    taken: set[int] = set()
+    tunnels = proxy_connect(case, group, rest)
+    claims: list[Claim] = [] if tunnels is None else [tunnels]
+    taken: set[int] = {link.row for claim in claims for link in claim.lost}
+    rest = [link for link in rest if link.row not in taken]
     for check in CHECKS:
         claim = check(group, rest)
         # a check may look at connections beyond the lost ones; those that have a cause keep it

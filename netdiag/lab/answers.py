@@ -11,7 +11,9 @@ __all__ = ["head", "json_body", "stream_events"]
 REASONS = {200: "OK", 400: "Bad Request", 429: "Too Many Requests", 500: "Internal Server Error"}
 
 
-def head(status: int, *, length: int | None, close: bool, http10: bool, retry_after: float | None) -> bytes:
+def head(
+    status: int, *, length: int | None, close: bool, http10: bool, retry_after: float | None, location: str = ""
+) -> bytes:
     """Return the head of an answer; `length` None announces a chunked event stream."""
     lines = [f"{'HTTP/1.0' if http10 else 'HTTP/1.1'} {status} {REASONS.get(status, 'Other')}"]
     if length is None:
@@ -22,6 +24,8 @@ def head(status: int, *, length: int | None, close: bool, http10: bool, retry_af
         lines.append("Connection: close")
     if retry_after is not None and status in (429, 503):
         lines.append(f"Retry-After: {retry_after:g}")
+    if location and 301 <= status <= 308:
+        lines.append(f"Location: {location}")
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 

@@ -188,7 +188,8 @@ class Exchange:
     def _json(self, answer: AnswerSettings, status: int, stamps: list[int], *, last: bool) -> bool:
         body = json_body(status, answer.body_bytes)
         told, old = last and self.settings.announce, self.settings.http10
-        top = head(status, length=len(body), close=told, http10=old, retry_after=answer.retry_after)
+        where, after = answer.location, answer.retry_after
+        top = head(status, length=len(body), close=told, http10=old, retry_after=after, location=where)
         if last and not answer.body_wait_s:
             self._cork()
         whole = not answer.reset_after_bytes

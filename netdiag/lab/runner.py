@@ -25,6 +25,7 @@ from netdiag.lab.judge import compare
 from netdiag.lab.programs import Programs
 from netdiag.lab.proxy import Proxy, free_port
 from netdiag.lab.scenarios import Scenario, Situation
+from netdiag.lab.tunnel import Tunnel
 
 __all__ = ["NETDIAG", "Outcome", "RunningServer", "run", "serve"]
 
@@ -88,7 +89,10 @@ def run(
         if situation.trace.get("proxy") is not None:
             proxy = stack.enter_context(Proxy(situation.trace["proxy"], server.port, folder))
             port, traced = proxy.port, proxy.pid
-        argv = net.for_client(programs.argv(situation.client, urls(situation, net.address, port), folder))
+        client = dict(situation.client)
+        if situation.trace.get("tunnel") is not None:
+            client["proxy"] = f"http://127.0.0.1:{stack.enter_context(Tunnel(situation.trace['tunnel'])).port}"
+        argv = net.for_client(programs.argv(client, urls(situation, net.address, port), folder))
         out = folder / "trace.json"
         of_command = situation.trace.get("target", "command") == "command"
         target = Target(pid=None if of_command else traced, argv=argv, timeout_s=scenario.timeout_s)

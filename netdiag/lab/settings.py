@@ -62,6 +62,8 @@ class AnswerSettings:
     """A JSON answer is cut by a reset after so many body bytes; 0 never."""
     retry_after: float | None = None
     """Sent with 429 and 503, seconds."""
+    location: str = ""
+    """Sent with statuses from 301 to 308: where the client shall ask instead."""
     split: bool = False
     """Write head and body in small pieces, as a careless server does."""
 

@@ -98,6 +98,7 @@ def _join(tables: dict[str, pd.DataFrame], seen: Wire, said: dict[int, Said], *,
     _name(ends, tables["handshakes"], seen)
     tables |= {"connections": ends, "bursts": calls, "turns": found, "requests": requests}
 
+    ends["proxied"] = seen.proxied
 
 def _look_ups(recording: Recording, tables: dict[str, pd.DataFrame]) -> None:
     """Add the look-ups of names, and what they tell of connections and requests."""

@@ -40,6 +40,8 @@ class Plan:
     """Pause inside a habit: between reads, or while the process is stopped."""
     bad_calls: int = 0
     """So many of the calls show the habit, the others are well-behaved."""
+    proxy: str = ""
+    """URL of a proxy for the habits that take one."""
     jitter: float = 0.0
     """Each gap is longer or shorter by up to this share."""
 

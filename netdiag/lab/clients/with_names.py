@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -36,4 +37,19 @@ def optional(plan: Plan) -> None:
     repeat(plan, lambda _turn: keeper.call(), WIRE_ERRORS)
 
 
-HABITS: dict[str, Callable[[Plan], None]] = {"asks_each_time": asks_each_time, "optional": optional}
+def rotates(plan: Plan) -> None:
+    """Looks the name up for each call, takes the first address, and keeps a connection per address."""
+    keepers: dict[str, Keeper] = {}
+
+    def call(turn: int) -> None:
+        parts = urlsplit(plan.url(turn))
+        found = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
+        address = str(found[0][4][0])
+        url = parts._replace(netloc=f"{address}:{parts.port}").geturl()
+        keepers.setdefault(address, Keeper(plan, url)).call()
+
+    repeat(plan, call, WIRE_ERRORS)
+    time.sleep(plan.pause_s)
+
+
+HABITS: dict[str, Callable[[Plan], None]] = {"asks_each_time": asks_each_time, "optional": optional, "rotates": rotates}

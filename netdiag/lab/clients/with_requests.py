@@ -85,6 +85,19 @@ def burst(plan: Plan) -> None:
     repeat(plan, lambda turn: together(plan.burst, lambda _n: post(plan, turn, shared).content), FAILURES)
 
 
+def proxied_per_call(plan: Plan) -> None:
+    """`requests.post` through a proxy for every call."""
+    proxies = {"https": plan.proxy}
+    repeat(plan, lambda turn: post(plan, turn, proxies=proxies).content, FAILURES)
+
+
+def proxied_session(plan: Plan) -> None:
+    """One Session through a proxy."""
+    shared = requests.Session()
+    shared.proxies = {"https": plan.proxy}
+    repeat(plan, lambda turn: post(plan, turn, shared).content, FAILURES)
+
+
 HABITS: dict[str, Callable[[Plan], None]] = {
     "per_call": per_call,
     "session": session,
@@ -94,4 +107,6 @@ HABITS: dict[str, Callable[[Plan], None]] = {
     "threads": threads,
     "thread_clients": thread_clients,
     "burst": burst,
+    "proxied_per_call": proxied_per_call,
+    "proxied_session": proxied_session,
 }

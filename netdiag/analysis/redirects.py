@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that are sent elsewhere first, each time: the answer to one request is the address of the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from netdiag.analysis.build import Seen, finding, milliseconds
+from netdiag.analysis.case import Case, Group
+from netdiag.analysis.http_calls import Asked, examples
+from netdiag.analysis.links import Link, known
+from netdiag.findings import Finding
+
+__all__ = ["analyze"]
+
+_STATUSES = frozenset({301.0, 302.0, 303.0, 307.0, 308.0})
+_HABIT = 3
+_NEXT_NS = 30e6
+"""A client follows at once."""
+_SMALL_BYTES = 1500.0
+"""Head and a few words: more is an answer."""
+
+
+def analyze(case: Case) -> list[Finding]:
+    """Return one finding per program and URL that redirects; without plaintext per pair of hosts."""
+    found = [seen for group in case.groups for seen in _told(case, group)]
+    said = {link.row for seen in found for link in seen.links}
+    found += [seen for seen in _inferred(case) if not said & {link.row for link in seen.links}]
+    return [finding(case, seen) for seen in found]
+
+
+def _told(case: Case, group: Group) -> Iterable[Seen]:
+    """Yield what the answers themselves say."""
+    paths: dict[tuple[str | None, str | None], list[Asked]] = {}
+    asked = case.asked_by(group)
+    for call in asked:
+        if call.status in _STATUSES and call.exact:
+            paths.setdefault((call.host, call.path), []).append(call)
+    for (_, path), calls in paths.items():
+        if len(calls) < _HABIT:
+            continue
+        statuses = sorted({f"{call.status:.0f}" for call in calls})
+        permanent = all(call.status in (301.0, 308.0) for call in calls)
+        yield Seen(
+            code="reuse.redirect-each-call",
+            links=tuple({call.link.row: call.link for call in calls}.values()),
+            count=len(calls),
+            of=len([call for call in asked if call.path == path]),
+            confidence=0.95,
+            cost_ms=sum(call.total_ms for call in calls if known(call.total_ms)),
+            cause="permanent" if permanent else "temporary",
+            note=f"status {', '.join(statuses)}",
+            calls=float(len(calls)),
+            words={"where": path or group.host},
+            examples=examples((call, f"{call.status:.0f} after {milliseconds(call.total_ms)}") for call in calls),
+            host=group.host,
+            process=group.process,
+        )
+
+
+def _inferred(case: Case) -> Iterable[Seen]:
+    """Yield pairs of hosts of one program, of which each call to the first is followed at once by one to the second."""
+    by_pid: dict[float, list[Group]] = {}
+    for group in case.groups:
+        by_pid.setdefault(group.pid, []).append(group)
+    for groups in by_pid.values():
+        for first in groups:
+            for second in groups:
+                seen = _pairs(case, first, second) if first is not second else None
+                if seen is not None:
+                    yield seen
+
+
+def _pairs(case: Case, first: Group, second: Group) -> Seen | None:
+    sent = [(call, link) for link in first.links for call in link.calls]
+    if len(sent) < _HABIT or any(call.status not in _STATUSES and known(call.status) for call in case.asked_by(first)):
+        return None
+    starts = sorted(_starts(second.links))
+    if len(starts) < len(sent):
+        return None
+    for call, _ in sent:
+        followed = any(0 <= start - call.last_byte_ns <= _NEXT_NS for start in starts)
+        if not (call.answered and call.received_bytes <= _SMALL_BYTES and followed):
+            return None
+    took = [(call.last_byte_ns - call.began_ns) / 1e6 for call, _ in sent]
+    cost = sum(took) + sum(link.setup_ms for link in first.links if known(link.setup_ms))
+    return Seen(
+        code="reuse.redirect-each-call",
+        links=tuple({link.row: link for _, link in sent}.values()),
+        count=len(sent),
+        of=len(sent),
+        confidence=0.6,
+        cost_ms=cost,
+        cause="unknown",
+        note=f"each answered in {milliseconds(median(took))}, then a call to {second.host} at once",
+        calls=float(len(sent)),
+        words={"where": first.host},
+        host=first.host,
+        process=first.process,
+    )
+
+
+def _starts(links: Sequence[Link]) -> Iterable[float]:
+    """Yield when calls began: with their connection where it was opened for them."""
+    for link in links:
+        for number, call in enumerate(link.calls):
+            opened = number == 0 and known(link.opened_ns) and call.began_ns - link.opened_ns <= 1e9
+            yield link.opened_ns if opened else call.began_ns
