@@ -18,6 +18,7 @@ from netdiag.recorder.link import FINISH_S, Link
 from netdiag.recorder.plain import PlainSocket
 from netdiag.recorder.probes import ProbeSet, Stream
 from netdiag.recorder.processes import ProcessFacts
+from netdiag.recorder.scheduling import Scheduling
 from netdiag.recording.writer import RecordingWriter
 
 __all__ = ["Session"]
@@ -80,6 +81,7 @@ class Session:
         )
         self._hellos = Hellos(self._writer)
         self._processes = ProcessFacts(self._writer, keep_argv=bool(self._options.get("keep_argv")))
+        self._scheduling = Scheduling(self._writer)
 
     def run(self) -> None:
         """Arm, say so, record until stopped or left alone, close the recording."""
@@ -150,6 +152,7 @@ class Session:
                     self._probes.follow(stream.layout, runs)  # first: probes on functions are in a hurry
                     for pid in self._processes.meet(stream.layout, runs):
                         self._probes.meet(pid)
+                        self._scheduling.meet([pid])
                 ring.release(count)
 
         if self._plain is not None and handed and not full:
@@ -164,6 +167,7 @@ class Session:
     def _tick(self) -> None:
         self._probes.tick(self._drain)
         self._hellos.flush()
+        self._scheduling.tick()
         self._note_libraries()
         self._note_losses()
         clock = facts.clock_pair()
@@ -191,6 +195,7 @@ class Session:
 
     def _finish(self, stop: dict[str, Any]) -> None:
         self._probes.final_look(self._drain)
+        self._scheduling.tick()
         self._probes.stop()
         self._drain()
         self._note_libraries()

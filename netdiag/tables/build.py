@@ -28,6 +28,7 @@ from netdiag.tables.processes import processes
 from netdiag.tables.records import Wire, records, wire
 from netdiag.tables.requests import from_exchanges, plain_exchanges
 from netdiag.tables.resolutions import resolutions
+from netdiag.tables.scheduling import scheduling
 from netdiag.tables.schema import empty
 from netdiag.tables.streams import streams
 from netdiag.tables.tickets import tickets
@@ -64,6 +65,7 @@ def build(recording: Recording) -> Tables:
     _look_ups(recording, tables)
     inside.tell(tables, recording.facts_of("inside"))
     quic.add(tables, recording.facts_of("quic"), recording.start_ns)
+    tables["scheduling"] = scheduling(recording.facts_of("scheduling"), recording.start_ns)
     process = _columns(recording, "process")
     tables["processes"] = processes(process, recording.facts_of("process"), recording.start_ns)
     return Tables(

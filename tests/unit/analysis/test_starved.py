@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from netdiag import testing
+
+
+def late_reads(calls, *, lag=60.0, count=10):
+    """Add calls whose answers lay unread for `lag` ms, 500 ms apart."""
+    row = calls.connection()
+    for index in range(count):
+        at = index * 500.0
+        calls.call(row, at, 50.0, ended_at=at + 50 + lag, reader_lag_ms=lag, total_ms=50 + lag)
+        calls.rows["bursts"].append(testing.burst(row, "receive", at + 50 + lag, arrived_at=at + 50.0, max_lag_ms=lag))
+
+
+def looks(calls, *, wait=0.0, throttled=0.0, run=100.0):
+    """Add a look a second in which the process waited and was stopped so long since the one before."""
+    calls.rows["scheduling"] += [
+        testing.look(at * 1000.0, run_ms=run * at, wait_ms=wait * at, throttled_ms=throttled * at, periods=float(at))
+        for at in range(7)
+    ]
+
+
+@pytest.mark.parametrize(("wait", "throttled", "cause"), [(500.0, 0.0, "run-queue"), (20.0, 500.0, "cgroup-limit")])
+def test_data_ready_and_no_processor(calls, wait, throttled, cause):
+    late_reads(calls)
+    looks(calls, wait=wait, throttled=throttled)
+    finding = calls.only("client.cpu-starved")
+    assert (finding.cause, finding.count) == (cause, 10)
+    assert finding.cost_ms == pytest.approx(600)
+
+
+def test_a_reader_that_is_busy_itself_is_not_starved(calls):
+    late_reads(calls)
+    looks(calls, wait=5.0, run=990.0)
+    assert calls.codes() == []
+
+
+def test_waiting_without_data_that_lies_ready_costs_nothing(calls):
+    late_reads(calls, lag=0.1)
+    looks(calls, wait=900.0)
+    assert calls.codes() == []
+
+
+def test_without_looks_nothing_is_said(calls):
+    late_reads(calls)
+    assert calls.codes() == []
+
+
+def test_two_late_reads_are_chance(calls):
+    late_reads(calls, count=2)
+    looks(calls, wait=500.0)
+    assert calls.codes() == []
+
+
+def test_a_starved_reader_of_a_stream_is_one_finding(calls):
+    row = calls.connection()
+    calls.stream(row, 0)
+    for index in (5, 15, 25):
+        burst = calls.rows["bursts"][index]
+        burst |= {"began_ns": burst["began_ns"] + 350e6, "ended_ns": burst["ended_ns"] + 350e6}
+    calls.rows["requests"][0]["ended_ns"] = 2e9
+    looks(calls, wait=900.0)
+    finding = calls.only("client.cpu-starved")
+    assert "stream.reader-stall" in {line.id for line in finding.evidence}
