@@ -14,7 +14,8 @@ from netdiag.tables.bursts import bursts, retransmits
 from netdiag.tables.closing import mark_close_notify, settle
 from netdiag.tables.codes import WireClass
 from netdiag.tables.columns import Columns
-from netdiag.tables.connections import connections, listeners, sockets
+from netdiag.tables.connections import Sockets, connections, listeners, sockets
+from netdiag.tables.dialogue import Dialogue, not_followed
 from netdiag.tables.encryption import encrypted, shows_tls
 from netdiag.tables.exchanges import exchanges, speaks_http2
 from netdiag.tables.flights import Flights
@@ -30,6 +31,8 @@ from netdiag.tables.requests import from_exchanges, plain_exchanges
 from netdiag.tables.resolutions import resolutions
 from netdiag.tables.scheduling import scheduling
 from netdiag.tables.schema import empty
+from netdiag.tables.spoken import spoken
+from netdiag.tables.stops import stops
 from netdiag.tables.streams import streams
 from netdiag.tables.tickets import tickets
 from netdiag.tables.turns import turns
@@ -43,6 +46,7 @@ _DNS_PORT = 53
 def build(recording: Recording) -> Tables:
     """Join what was recorded; InputUnreadable when its layouts are not those of netdiag."""
     tables: dict[str, pd.DataFrame] = {}
+    unobservable: list[dict[str, Any]] = []
     losses = _losses(recording)
     tcp, io, headers = (_columns(recording, stream) for stream in ("tcp", "tcp_io", "tls_record"))
     if tcp is not None:
@@ -61,23 +65,36 @@ def build(recording: Recording) -> Tables:
         if calls is not None:
             tables["tls_calls"], tables["contexts"] = tls_calls(calls, found), contexts(calls)
         said = hellos(recording.facts_of("hello"), found, tables["connections"], recording.start_ns)
-        _join(tables, seen, said, whole=io is not None)
+        unobservable = _join(recording, tables, found, seen, said, whole=io is not None)
     _look_ups(recording, tables)
     inside.tell(tables, recording.facts_of("inside"))
     quic.add(tables, recording.facts_of("quic"), recording.start_ns)
     tables["scheduling"] = scheduling(recording.facts_of("scheduling"), recording.start_ns)
     process = _columns(recording, "process")
     tables["processes"] = processes(process, recording.facts_of("process"), recording.start_ns)
+    tables["stops"] = stops(process, recording.facts_of("clock"), recording.start_ns, of=recording.header.get("clock"))
     return Tables(
         **tables,
         span_ms=_span_ms(recording),
         losses=losses,
+        unobservable=(*unobservable, *not_followed(recording.facts_of("plaintext"))),
         truncated=recording.end is None or recording.truncated_at is not None,
     )
 
 
-def _join(tables: dict[str, pd.DataFrame], seen: Wire, said: dict[int, Said], *, whole: bool) -> None:
-    """Add what only connections and bursts together can tell; without bursts all of it stays unknown."""
+def _join(
+    recording: Recording,
+    tables: dict[str, pd.DataFrame],
+    sockets_: Sockets,
+    seen: Wire,
+    said: dict[int, Said],
+    *,
+    whole: bool,
+) -> list[dict[str, Any]]:
+    """Add what only connections and bursts together can tell; without bursts all of it stays unknown.
+
+    Return what of the plaintext could not be used.
+    """
     ends = tables["connections"]
     calls = tables.setdefault("bursts", empty("bursts"))
     flights = Flights(ends, tables.setdefault("records", empty("records")))
@@ -94,13 +111,24 @@ def _join(tables: dict[str, pd.DataFrame], seen: Wire, said: dict[int, Said], *,
     plain &= ((ends["remote_port"] != _DNS_PORT) & (ends["local_port"] != _DNS_PORT)).to_numpy()
     secret, inferred = _encrypted(tables, ends, calls, flights, seen, said)
     asked = pd.concat([plain_exchanges(found, plain), inferred]).sort_values(["connection", "began_ns"], kind="stable")
-    requests = from_exchanges(ends, asked.reset_index(drop=True), tables["handshakes"])
+    asked = asked.reset_index(drop=True)
+    spoke = spoken(_columns(recording, "http_request"), _columns(recording, "http_chunk"), recording.facts)
+    dialogue = None if spoke is None else Dialogue(spoke, sockets_, ends, calls, flights, seen.gaps)
+    requests = from_exchanges(ends, asked if dialogue is None else dialogue.asked(asked), tables["handshakes"])
+    counted = plain | secret | _silent(ends, found)
+    if dialogue is None:
+        requests = requests.reset_index(drop=True)
     requests["stream"] = streams(requests, flights)
-    ends["requests"] = np.where(plain | secret | _silent(ends, found), _count(requests, len(ends)), np.nan)
+    if dialogue is not None:
+        requests, tables["chunks"] = dialogue.join(requests)
+        counted |= dialogue.whole
+    own = requests[(requests["connection"] >= 0).to_numpy()]
+    ends["requests"] = np.where(counted, _count(own, len(ends)), np.nan)
     _name(ends, tables["handshakes"], seen)
-    tables |= {"connections": ends, "bursts": calls, "turns": found, "requests": requests}
-
     ends["proxied"] = seen.proxied
+    tables |= {"connections": ends, "bursts": calls, "turns": found, "requests": requests}
+    return [] if dialogue is None else dialogue.unobservable()
+
 
 def _look_ups(recording: Recording, tables: dict[str, pd.DataFrame]) -> None:
     """Add the look-ups of names, and what they tell of connections and requests."""

@@ -15,7 +15,7 @@ from netdiag.tables.columns import Ints
 from netdiag.tables.flights import Flights
 from netdiag.tables.turns import changes, numbers_within, sums
 
-__all__ = ["exchanges", "speaks_http2"]
+__all__ = ["exchanges", "speaks_http2", "with_calls"]
 
 Bools = NDArray[np.bool_]
 
@@ -65,7 +65,7 @@ def exchanges(connections: pd.DataFrame, bursts: pd.DataFrame, flights: Flights,
             "received_bytes": np.where(answered, plain[answer], 0.0),
         }
     )
-    return _with_calls(connections, bursts, table)
+    return with_calls(connections, bursts, table)
 
 
 def _asking(flights: Flights, index: Ints) -> Bools:
@@ -97,7 +97,7 @@ def _continues(flights: Flights, index: Ints) -> Bools:
     return np.repeat(there, np.diff(np.append(starts, len(index))))
 
 
-def _with_calls(connections: pd.DataFrame, bursts: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+def with_calls(connections: pd.DataFrame, bursts: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """Add who asked, when the program had read the answer, and how late it was."""
     calls = bursts[~bursts["close_notify"].to_numpy()]
     owner = _owners(table, calls)

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import pandas as pd
 
@@ -49,11 +51,15 @@ class Tables:
     resolutions: pd.DataFrame = field(default_factory=partial(empty, "resolutions"))
     """Look-ups of names; `part_of` is the row of the C library's call that asked a question on the wire."""
     processes: pd.DataFrame = field(default_factory=partial(empty, "processes"))
+    stops: pd.DataFrame = field(default_factory=partial(empty, "stops"))
+    """When processes stood still, because somebody stopped them."""
     listeners: pd.DataFrame = field(default_factory=partial(empty, "listeners"))
     """First and last look at each listening socket."""
     span_ms: float = 0.0
     """Length of the trace."""
     losses: tuple[Loss, ...] = ()
+    unobservable: tuple[Mapping[str, Any], ...] = ()
+    """What was seen in plaintext and could not be used: `pid`, `what`, `why`, as coverage says it."""
     truncated: bool = False
     """The recording ends before its end: what happened later is not known."""
 

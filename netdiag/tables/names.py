@@ -81,7 +81,7 @@ def wait_for_names(requests: pd.DataFrame, connections: pd.DataFrame, lookups: S
     waits = _waits(connections, followed(connections, lookups))
     heard = {_key(one.pid) for one in lookups}
     row = requests["connection"].to_numpy()
-    first = np.isnan(requests["dns_ms"].to_numpy())
+    first = np.isnan(requests["dns_ms"].to_numpy()) & (row >= 0)
     known = np.array([_key(pid) in heard for pid in connections["pid"].tolist()], bool)
     opened = connections["opened_ns"].to_numpy()[row]
     columns = {

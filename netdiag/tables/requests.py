@@ -29,6 +29,14 @@ _CONTINUE_BYTES = 25
 """`HTTP/1.1 100 Continue` and its empty line: no answer, the body follows."""
 _MAX_SETUP_NS = 1_000_000_000
 """A connection that carries its first request later than this was made ahead of it, not for it."""
+_TOLD = (
+    "protocol", "stream_id", "method", "host", "path", "status", "headers", "request_headers", "error", "complete",
+    "model", "server_reported_ms", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "blocked_ms",
+    "concurrent", "response_format", "stream_asked", "attempt",
+)  # fmt: skip
+"""Columns that only plaintext tells."""
+_OF_CONNECTION = ("dns_ms", "connect_ms", "client_setup_ms", "tls_ms", "queue_ms", "reader_lag_ms")
+"""Parts of which nothing is known where the connection is not."""
 _PARTS = ("connect_ms", "client_setup_ms", "tls_ms", "queue_ms", "send_ms", "wait_ms", "receive_ms", "reader_lag_ms")
 
 
@@ -46,12 +54,19 @@ def plain_exchanges(turns: pd.DataFrame, plain: NDArray[np.bool_]) -> pd.DataFra
 
 
 def from_exchanges(connections: pd.DataFrame, exchanges: pd.DataFrame, handshakes: pd.DataFrame) -> pd.DataFrame:
-    """Return the table of requests, in order of time, from exchanges sorted by connection and time."""
+    """Return the table of requests, in order of time, from exchanges sorted by connection and time.
+
+    Exchanges may bring more columns of the table, as plaintext tells them. Rows behind the end of `connections` stand
+    for connections that are not known: -1 in the table. The index of what is returned is the position of each request
+    among the exchanges.
+    """
     row = exchanges["connection"].to_numpy()
+    strange = row >= len(connections)
+    connections = _with_strangers(connections, int(row.max()) + 1 if len(row) else 0)
     order = np.lexsort((row, exchanges["began_ns"]))
     length = len(row)
     columns = {
-        "connection": row,
+        "connection": np.where(strange, -1, row),
         "sequence": numbers_within(row),
         "protocol": ["inferred"] * length,
         "source": exchanges["source"].tolist(),
@@ -63,9 +78,35 @@ def from_exchanges(connections: pd.DataFrame, exchanges: pd.DataFrame, handshake
         "ended_ns": exchanges["last_byte_ns"],
     }
     columns |= _relations(connections, exchanges) | _times(connections, exchanges, handshakes)
-    ordered = frame("requests", length, columns).iloc[order].reset_index(drop=True)
-    ordered["id"] = pd.Series([f"r{number + 1}" for number in range(length)], dtype=object)
+    columns |= {name: _told(exchanges[name], columns.get(name)) for name in _TOLD if name in exchanges}
+    for name in _OF_CONNECTION:
+        unknown = strange & (columns["reused"] != True)  # noqa: E712 - or None
+        columns[name] = np.where(unknown, np.nan, np.asarray(columns[name], np.float64))
+    ordered = frame("requests", length, columns).iloc[order]
+    ordered["id"] = pd.Series([f"r{number + 1}" for number in range(length)], dtype=object, index=ordered.index)
     return ordered
+
+
+def _with_strangers(connections: pd.DataFrame, rows: int) -> pd.DataFrame:
+    """Add rows for connections of which nothing is known."""
+    more = rows - len(connections)
+    if more <= 0:
+        return connections
+    blank = frame("connections", more, {"preexisting": [True] * more})
+    return pd.concat([connections, blank], ignore_index=True) if len(connections) else blank
+
+
+def _told(values: pd.Series[Any], default: Any) -> Any:
+    """Return what plaintext tells in place of what was inferred, where it tells something."""
+    if values.dtype != object:
+        return values.to_numpy()
+    found = values.to_numpy(copy=True)
+    empty = values.isna().to_numpy()
+    if default is not None:
+        found[empty] = np.asarray(default, object)[empty]
+    else:
+        found[empty] = None
+    return found
 
 
 def _relations(connections: pd.DataFrame, exchanges: pd.DataFrame) -> dict[str, Any]:
@@ -77,7 +118,7 @@ def _relations(connections: pd.DataFrame, exchanges: pd.DataFrame) -> dict[str, 
     reused = (~first).astype(object)
     reused[first & older] = None
     before = np.append(np.nan, exchanges["last_byte_ns"].to_numpy()[:-1])[: len(row)]
-    idle = (exchanges["began_ns"].to_numpy() - before) / 1e6
+    idle = np.maximum(exchanges["began_ns"].to_numpy() - before, 0.0) / 1e6
     complete = np.full(len(row), None, object)
     complete[exchanges["first_byte_ns"].isna().to_numpy() & ended] = False
     return {"reused": reused, "idle_before_ms": np.where(first, np.nan, idle), "complete": complete}
@@ -97,8 +138,10 @@ def _times(connections: pd.DataFrame, exchanges: pd.DataFrame, handshakes: pd.Da
     opens = first & client & (began - ready <= _MAX_SETUP_NS)
     opened = np.where(opens, connections["opened_ns"].to_numpy()[row], began)
     started = np.where(np.isnan(opened), began, opened)
+    # An answer may begin before the request has ended: no time is counted twice.
+    answering = np.fmax(first_byte, sent)
     # At a server's socket the program reads the request late, which is no part of the answer's time.
-    lag = np.where(client, np.minimum(exchanges["lag_ms"].to_numpy(), (ended - first_byte) / 1e6), 0.0)
+    lag = np.where(client, np.minimum(exchanges["lag_ms"].to_numpy(), np.maximum(ended - answering, 0.0) / 1e6), 0.0)
     unknown_first = first & ~opens
     columns: dict[str, Floats] = {
         "started_ns": started,
@@ -109,7 +152,8 @@ def _times(connections: pd.DataFrame, exchanges: pd.DataFrame, handshakes: pd.Da
         "queue_ms": np.where(unknown_first, np.nan, 0.0),
         "send_ms": (sent - began) / 1e6,
         "wait_ms": np.maximum(first_byte - sent, 0.0) / 1e6,
-        "receive_ms": (ended - first_byte) / 1e6 - np.nan_to_num(lag),
+        "receive_ms": np.maximum(ended - np.where(np.isnan(first_byte), np.nan, answering), 0.0) / 1e6
+        - np.nan_to_num(lag),
         "reader_lag_ms": lag,
         "total_ms": (ended - started) / 1e6,
     }

@@ -54,13 +54,17 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         """id connection stream_id pid tid protocol sequence reused idle_before_ms method host path status headers
         request_bytes response_bytes error started_ns dns_ms connect_ms client_setup_ms tls_ms queue_ms send_ms wait_ms
         receive_ms reader_lag_ms unattributed_ms total_ms server_reported_ms attempt retry_of stream model source
-        began_ns sent_ns first_byte_ns ended_ns complete last_lag_ms""",
+        began_ns sent_ns first_byte_ns ended_ns complete last_lag_ms request_headers input_tokens cached_tokens
+        output_tokens reasoning_tokens response_format stream_asked blocked_ms concurrent""",
         _typed(
             int64="connection sequence",
-            object="id protocol reused method host path headers error retry_of stream model source complete",
+            object="""id protocol reused method host path headers error retry_of stream model source complete
+            request_headers response_format stream_asked""",
         ),
     ),
-    "chunks": _ordered("request number at_ns read_ns bytes kind tokens", _typed(int64="request number", object="kind")),
+    "chunks": _ordered(
+        "request number at_ns read_ns bytes kind tokens events token_ns", _typed(int64="request number", object="kind")
+    ),
     "scheduling": _ordered("pid at_ns run_ms wait_ms throttled_ms periods", _typed(int64="pid")),
     "handshakes": _ordered(
         """id connection pid library started_ns duration_ms outcome alert version cipher group sni alpn_offered alpn
@@ -92,6 +96,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "pid ppid exe comm argv container pod cgroup started_ns ended_ns exit_code libraries",
         _typed(int64="pid", object="exe comm argv container pod cgroup libraries"),
     ),
+    "stops": _ordered("pid began_ns ended_ns lasted_ms how", _typed(object="how")),
     "listeners": _ordered(
         "pid comm netns local_ip local_port at_ns drops accept_queue accept_queue_max",
         _typed(object="comm netns local_ip"),

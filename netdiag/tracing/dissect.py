@@ -65,6 +65,7 @@ class _Talk:
     cookie: int = 0
     binding: int = 0
     mixed: bool = False
+    whole: bool = False
     tid: int = 0
     ended: int = 0
     """Directions that ended, as bits."""
@@ -169,7 +170,11 @@ class Dissector:
         self._numbers += 1
         joined = not record.flags & _WHOLE
         talk = self._talks[key] = _Talk(
-            number=self._numbers, conversation=Conversation(joined=joined), pid=record.tgid, library=record.library
+            number=self._numbers,
+            conversation=Conversation(joined=joined),
+            pid=record.tgid,
+            library=record.library,
+            whole=not joined,
         )
         if len(self._talks) > _MOST_CONVERSATIONS:
             _, oldest = self._talks.popitem(last=False)
@@ -250,6 +255,8 @@ def _fact_of(talk: _Talk) -> dict[str, Any]:
         "cookie": talk.cookie if bound else 0,
         "how": how if bound else None,
         "confidence": confidence if bound else 0.0,
+        "mixed": talk.mixed,
+        "whole": talk.whole,
         "server": talk.conversation.role == "server",
         "protocol": talk.conversation.protocol,
     }

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conversations bound to connections, and where their bytes lie in the TLS records: when each of them passed. Pure.
+
+What a TLS object sends and receives lies in the records of its connection, byte for byte: the sizes of the records add
+up to offsets of the plaintext. That checks every binding, and where the kernel programs knew none it finds the one
+connection that fits, if there is just one. A wrong binding is worse than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from netdiag.tables.columns import Floats, Ints
+from netdiag.tables.connections import Sockets
+from netdiag.tables.flights import Flights
+from netdiag.tables.spoken import Conversation, Spoken
+
+__all__ = ["Bound", "Clock", "bind"]
+
+_OVERHEADS_12 = (24, 16)
+"""Of TLS 1.2: AES-GCM's nonce and tag, ChaCha20's tag."""
+_MOST_SHIFTS = 8
+"""Records before the first byte of a conversation: tickets that came late, say."""
+_NEAR = 4
+_MOST_OFFSETS = 4096
+_ENOUGH = 0.9
+"""Of the ends of messages, how many must be ends of records."""
+_AHEAD_NS = 2e6
+"""A program cannot have read what arrives later; clocks of two probes differ by less than that."""
+_MOST_CANDIDATES = 512
+_HTTP2 = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """When the bytes of one direction passed: the ends of its records as offsets, and when each record passed."""
+
+    ends: Ints
+    time: Floats
+
+    def at(self, offsets: Any) -> Floats:
+        """Return when the records passed that hold the bytes at these offsets; NaN where none does."""
+        offsets = np.asarray(offsets, np.int64)
+        if not len(self.ends):
+            return np.full(len(offsets), np.nan)
+        place = np.searchsorted(self.ends, offsets, side="right")
+        inside = (place < len(self.ends)) & (offsets >= 0)
+        return np.where(inside, self.time[np.minimum(place, len(self.ends) - 1)], np.nan)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """Where conversations belong."""
+
+    rows: Mapping[int, int] = field(default_factory=dict)
+    """Conversation → row of its connection; one that is not in it is not bound."""
+    clocks: Mapping[int, tuple[Clock, Clock]] = field(default_factory=dict)
+    """Conversation → clocks of what the client and the server sent, where the records fit."""
+    contradicted: frozenset[int] = frozenset()
+    """Conversations whose bytes contradict the connection that they were said to belong to."""
+
+
+class _Lanes:
+    """The records with data of every connection and side, by connection."""
+
+    def __init__(self, flights: Flights) -> None:
+        self._f = flights
+        self._index = {client: np.flatnonzero(flights.data & (flights.client == client)) for client in (True, False)}
+        self._row = {client: flights.row[index] for client, index in self._index.items()}
+
+    def any(self, row: int) -> bool:
+        """Tell whether a connection has records with data."""
+        return any(len(self._of(row, client=client)) for client in (True, False))
+
+    def of(self, row: int, *, client: bool) -> list[tuple[Ints, Floats]]:
+        """Return sizes and times of a side's records, once for each way in which the sizes may be meant."""
+        index = self._of(row, client=client)
+        time = self._f.time[index]
+        if not self._f.old[row]:
+            return [(self._f.plain[index], time)]
+        length = self._f.length[index]
+        return [(np.maximum(length - more, 0), time) for more in _OVERHEADS_12]
+
+    def _of(self, row: int, *, client: bool) -> Ints:
+        low, high = np.searchsorted(self._row[client], [row, row + 1])
+        return self._index[client][low:high]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a conversation's exchanges say of one direction."""
+
+    offsets: Ints
+    """Where messages begin and end."""
+    first_ns: float
+    """When the program moved the first of these bytes."""
+
+
+def bind(said: Spoken, found: Sockets, connections: pd.DataFrame, flights: Flights, gaps: NDArray[np.bool_]) -> Bound:
+    """Return which connection each conversation belongs to. `gaps`: connections of which records are missing."""
+    lanes = _Lanes(flights)
+    rows: dict[int, int] = {}
+    clocks: dict[int, tuple[Clock, Clock]] = {}
+    contradicted: set[int] = set()
+    numbers = said.exchanges["conversation"].to_numpy()
+    groups = {number: said.exchanges[numbers == number] for number in np.unique(numbers).tolist()}
+    told = _told_rows(groups, said.conversations, found)
+    for number, row in told.items():
+        if row < 0:
+            continue
+        conversation = said.conversations.get(number)
+        by_packet = conversation is not None and conversation.by_packet
+        if by_packet or gaps[row] or not lanes.any(row):
+            rows[number] = row
+            continue
+        fit = _fit(groups[number], conversation, lanes, row)
+        if fit is not None:
+            rows[number], clocks[number] = row, fit
+        elif _too_much(groups[number], lanes, row) or not _certain(conversation):
+            contradicted.add(number)
+        else:
+            rows[number] = row
+    free = [number for number, row in told.items() if row < 0 and number not in contradicted]
+    for number, row, fit in _alone(free, groups, said.conversations, connections, lanes, set(rows.values())):
+        rows[number], clocks[number] = row, fit
+    return Bound(rows=rows, clocks=clocks, contradicted=frozenset(contradicted))
+
+
+def _told_rows(
+    groups: Mapping[int, pd.DataFrame], conversations: Mapping[int, Conversation], found: Sockets
+) -> dict[int, int]:
+    """Return the row that the kernel programs meant; -1 where they knew none."""
+    numbers = list(groups)
+    cookies, at = [], []
+    for number in numbers:
+        fact = conversations.get(number)
+        group = groups[number]
+        cookie = fact.cookie if fact is not None else int(group["cookie"].iloc[-1])
+        cookies.append(0 if fact is not None and fact.mixed else cookie)
+        at.append(float(group["began"].iloc[0]))
+    known = found.rows_of(np.array(cookies, np.int64), np.array(at, np.float64))
+    return {n: int(row) if cookie else -1 for n, row, cookie in zip(numbers, known, cookies, strict=True)}
+
+
+def _certain(conversation: Conversation | None) -> bool:
+    """Tell whether the socket was used by the library itself, so that records which do not fit are not read right."""
+    return conversation is not None and conversation.how in ("inside", "descriptor")
+
+
+def _fit(group: pd.DataFrame, conversation: Conversation | None, lanes: _Lanes, row: int) -> tuple[Clock, Clock] | None:
+    """Return the clocks of both directions where a conversation's bytes lie in the records of a connection."""
+    whole = conversation is None or conversation.whole
+    http2 = bool((group["protocol"] == _HTTP2).any())
+    asked = _asked(group, ("request_first", "request_end"), "began")
+    answered = _asked(group, ("response_first", "response_end"), "first_byte")
+    mine = _lay(asked, lanes.of(row, client=True), whole=whole, loose=http2)
+    if mine is None:
+        return None
+    theirs = _lay(answered, lanes.of(row, client=False), whole=whole, loose=http2)
+    if theirs is None or not _in_time(group, mine, theirs):
+        return None
+    return mine, theirs
+
+
+def _asked(group: pd.DataFrame, names: Sequence[str], instant: str) -> _Asked:
+    known = group[group[instant].notna()]
+    offsets = np.unique(np.concatenate([known[name].to_numpy(np.int64) for name in names])) if len(known) else None
+    if offsets is None:
+        return _Asked(np.zeros(0, np.int64), float("nan"))
+    return _Asked(offsets[:_MOST_OFFSETS], float(known[instant].min()))
+
+
+def _lay(asked: _Asked, lanes: Iterable[tuple[Ints, Floats]], *, whole: bool, loose: bool) -> Clock | None:
+    """Lay offsets over the ends of records; None where they do not fit. `loose`: messages share records."""
+    best: tuple[float, Clock] | None = None
+    for sizes, time in lanes:
+        ends = np.cumsum(sizes)
+        edges = np.concatenate((np.zeros(1, np.int64), ends))
+        if not len(asked.offsets):
+            return Clock(ends, time)
+        if whole:
+            shifts = edges[:_MOST_SHIFTS]
+        else:
+            near = int(np.searchsorted(time, asked.first_ns))
+            shifts = edges[max(near - _NEAR, 0) : near + _NEAR] - asked.offsets[0]
+        for shift in shifts.tolist():
+            score = _score(asked.offsets + shift, edges)
+            if best is None or score > best[0]:
+                best = score, Clock(ends - shift, time)
+    least = 0.0 if loose else _ENOUGH
+    return best[1] if best is not None and best[0] > 0 and best[0] >= least else None
+
+
+def _score(offsets: Ints, edges: Ints) -> float:
+    """Return the share of offsets that are edges of records; 0 where one lies behind all records."""
+    if offsets[-1] > edges[-1]:
+        return 0.0
+    return max(float(np.isin(offsets, edges).mean()), 1e-6)
+
+
+def _in_time(group: pd.DataFrame, asked: Clock, answered: Clock) -> bool:
+    """Tell whether nothing was read before it arrived, at either end."""
+    server = bool(group["server"].any())
+    clock, first, end = (asked, "request_first", "sent") if server else (answered, "response_first", "ended")
+    began = "began" if server else "first_byte"
+    last = "request_end" if server else "response_end"
+    for offsets, instant in ((group[first].to_numpy(), began), (group[last].to_numpy() - 1, end)):
+        read = group[instant].to_numpy()
+        known = ~np.isnan(read)
+        arrived = clock.at(offsets[known])
+        if np.any(arrived > read[known] + _AHEAD_NS):
+            return False
+    return True
+
+
+def _too_much(group: pd.DataFrame, lanes: _Lanes, row: int) -> bool:
+    """Tell whether a conversation moved more bytes than the records of a connection hold."""
+    for name, client in (("request_bytes", True), ("response_bytes", False)):
+        most = max((int(sizes.sum()) for sizes, _ in lanes.of(row, client=client)), default=0)
+        if int(group[name].sum()) > most + 64:
+            return True
+    return False
+
+
+def _alone(
+    free: Sequence[int],
+    groups: Mapping[int, pd.DataFrame],
+    conversations: Mapping[int, Conversation],
+    connections: pd.DataFrame,
+    lanes: _Lanes,
+    taken: set[int],
+) -> list[tuple[int, int, tuple[Clock, Clock]]]:
+    """Return pairs of a conversation and a connection that can be nothing but each other's."""
+    if not free:
+        return []
+    pid, role = connections["pid"].to_numpy(), connections["role"].to_numpy()
+    opened = np.nan_to_num(connections["opened_ns"].to_numpy(), nan=-np.inf)
+    ended = np.nan_to_num(connections["ended_ns"].to_numpy(), nan=np.inf)
+    fits: dict[int, list[tuple[int, tuple[Clock, Clock]]]] = {}
+    claims: dict[int, int] = {}
+    for number in free:
+        group, conversation = groups[number], conversations.get(number)
+        began, last = float(group["began"].iloc[0]), float(np.nanmax(group[["began", "ended"]].to_numpy()))
+        side = "server" if bool(group["server"].any()) else "client"
+        near = np.flatnonzero((pid == group["tgid"].iloc[0]) & (opened <= began) & (ended + _AHEAD_NS >= last))
+        near = np.array([row for row in near.tolist() if row not in taken and role[row] in (side, None)], np.int64)
+        fits[number] = []
+        if len(near) > _MOST_CANDIDATES or (conversation is not None and conversation.mixed):
+            continue
+        for row in near.tolist():
+            fit = _fit(group, conversation, lanes, row) if lanes.any(row) else None
+            if fit is not None:
+                fits[number].append((row, fit))
+                claims[row] = claims.get(row, 0) + 1
+    return [
+        (number, found[0][0], found[0][1])
+        for number, found in fits.items()
+        if len(found) == 1 and claims[found[0][0]] == 1
+    ]
