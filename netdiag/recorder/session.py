@@ -159,10 +159,12 @@ class Session:
             self._plain.drained(began)
 
     def _hand_over(self, stream: Stream, ring: Ring, runs: list[memoryview], count: int) -> bool:
+        """Return whether the records were sent, or nobody is there to take them: then they are lost."""
+        if self._plain is not None and not self._plain.records(stream.number, runs):
+            return False
         if self._plain is None or self._plain.gone:
             self._dropped[stream.name] = self._dropped.get(stream.name, 0) + count // ring.stride
-            return True
-        return self._plain.records(stream.number, runs)
+        return True
 
     def _tick(self) -> None:
         self._probes.tick(self._drain)

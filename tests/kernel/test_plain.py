@@ -1,0 +1,460 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plaintext at the functions of TLS libraries, compared with what the server at the other end read and wrote."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from netdiag.lab import certificate
+from tests.kernel.harness import serve, until
+from tests.kernel.plaintext import END, RECEIVE, SEND, PlainTrace, joined
+from tests.kernel.test_ssl import MEMORY, Program, in_memory, libssl
+
+pytestmark = pytest.mark.kernel
+
+WHOLE, MIXED = 1, 8
+NONE, INSIDE, HANDSHAKE, SIZE = range(4)
+OPENSSL, GNUTLS, GO = 1, 3, 4
+SECRET = b"sk-planted-5d1c0ffee5d1c0ffee"
+
+SYNC = """
+import socket, ssl, sys
+context = ssl.create_default_context(cafile=sys.argv[2])
+for round in range(2):
+    plain = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    with context.wrap_socket(plain, server_hostname="localhost") as s:
+        for size in (1, 200, 3000, 9000):
+            s.sendall(b"GET /%d HTTP/1.1\\r\\nHost: localhost\\r\\nX-Round: %d\\r\\n\\r\\n" % (size, round))
+            answer = b""
+            while not answer.endswith(b"END"):
+                answer += s.recv(65536)
+"""
+MOMENT = """
+import ssl, socket, sys
+context = ssl.create_default_context(cafile=sys.argv[2])
+s = context.wrap_socket(socket.create_connection(("127.0.0.1", int(sys.argv[1]))), server_hostname="localhost")
+s.sendall(b"GET /10 HTTP/1.1\\r\\n\\r\\n")
+while not s.recv(4096).endswith(b"END"):
+    pass
+"""
+ASYNC = """
+import asyncio, ssl, sys
+async def one(number):
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", int(sys.argv[1]), ssl=context, server_hostname="localhost"
+    )
+    await asyncio.sleep(float(sys.argv[4]))
+    for turn in range(4):
+        writer.write(b"GET /%d HTTP/1.1\\r\\nHost: localhost\\r\\nX-Number: %d/%d\\r\\n\\r\\n" % (number, number, turn))
+        await writer.drain()
+        await reader.readuntil(b"END")
+    writer.close()
+async def main():
+    await asyncio.gather(*(one(number) for number in range(int(sys.argv[3]))))
+context = ssl.create_default_context(cafile=sys.argv[2])
+asyncio.run(main())
+"""
+NODE = """
+const https = require("https"), fs = require("fs");
+const agent = new https.Agent({keepAlive: true, ca: fs.readFileSync(process.argv[3])});
+const to = {host: "localhost", family: 4, port: +process.argv[2], agent};
+const get = size => new Promise(done => https.get(
+  {...to, path: "/" + size}, answer => { answer.resume(); answer.on("end", done); }));
+(async () => {
+  for (let turn = 0; turn < 3; turn++) await Promise.all([1, 200, 3000, 9000].map(get));
+  agent.destroy();
+})();
+"""
+GO_CLIENT = """
+package main
+import ("crypto/tls"; "crypto/x509"; "io"; "net/http"; "os"; "sync")
+func main() {
+	pem, _ := os.ReadFile(os.Args[2])
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	secure := &tls.Config{RootCAs: pool}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: secure, MaxIdleConnsPerHost: 9}}
+	for turn := 0; turn < 3; turn++ {
+		var all sync.WaitGroup
+		for _, size := range []string{"1", "200", "3000", "9000"} {
+			all.Add(1)
+			go func(size string) {
+				defer all.Done()
+				answer, err := client.Get("https://localhost:" + os.Args[1] + "/" + size)
+				if err != nil { panic(err) }
+				io.Copy(io.Discard, answer.Body)
+				answer.Body.Close()
+			}(size)
+		}
+		all.Wait()
+	}
+}
+"""
+LIBRARY = """
+import ctypes, socket, ssl, sys
+library = ctypes.CDLL(sys.argv[3])
+for name in ("TLS_client_method", "SSL_CTX_new", "SSL_new"):
+    getattr(library, name).restype = ctypes.c_void_p
+for name in ("SSL_CTX_new", "SSL_new", "SSL_connect", "SSL_free"):
+    getattr(library, name).argtypes = [ctypes.c_void_p]
+library.SSL_set_fd.argtypes = [ctypes.c_void_p, ctypes.c_int]
+for name in ("read", "write", "peek"):
+    getattr(library, "SSL_" + name).argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int]
+    extended = getattr(library, f"SSL_{name}_ex")
+    extended.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t)]
+sock = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+tls = library.SSL_new(library.SSL_CTX_new(library.TLS_client_method()))
+library.SSL_set_fd(tls, sock.fileno())
+assert library.SSL_connect(tls) == 1
+buffer, moved = ctypes.create_string_buffer(65536), ctypes.c_size_t()
+def read(extended):
+    if not extended:
+        return library.SSL_read(tls, buffer, 1000)
+    assert library.SSL_read_ex(tls, buffer, 1000, moved) == 1
+    return moved.value
+for turn in range(4):
+    request = b"GET /%d HTTP/1.1\\r\\nX-Turn: %d\\r\\n\\r\\n" % (1500 * turn, turn)
+    if turn % 2:
+        assert library.SSL_write_ex(tls, request, len(request), moved) == 1
+    else:
+        assert library.SSL_write(tls, request, len(request)) == len(request)
+    answer, looks = b"", 0
+    while not answer.endswith(b"END"):
+        assert library.SSL_peek(tls, buffer, 500) > 0
+        assert library.SSL_peek_ex(tls, buffer, 2000, moved) == 1
+        answer += buffer.raw[:read(turn % 2)]
+library.SSL_free(tls)
+"""
+
+
+PAIR = """
+import ssl, sys, time
+client, server = ssl.create_default_context(cafile=sys.argv[1]), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+server.load_cert_chain(sys.argv[1], sys.argv[2])
+count, rate = int(sys.argv[3]), float(sys.argv[4])
+a, b = ssl.MemoryBIO(), ssl.MemoryBIO()
+ends = [client.wrap_bio(a, b, server_hostname="localhost"), server.wrap_bio(b, a, True)]
+left = list(ends)
+while left:
+    for end in list(left):
+        try:
+            end.do_handshake()
+            left.remove(end)
+        except ssl.SSLWantReadError:
+            pass
+began = time.monotonic()
+for number in range(count):
+    ends[number % 2].write(b"message %d" % number)
+    ends[1 - number % 2].read(65536)
+    time.sleep(max(0, began + number / rate - time.monotonic()))
+"""
+
+
+class Truth:
+    """An HTTPS server, not traced, that remembers what it read and wrote on each connection, by the client's port."""
+
+    def __init__(self, folder, *, tls=True, pause=0.0):
+        self.key, self.cert = certificate.make(folder)
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if tls else None
+        if self._context:
+            self._context.load_cert_chain(self.cert, self.key)
+        self._listener = serve(backlog=256)
+        self.port = self._listener.getsockname()[1]
+        self._pause = pause
+        self.read, self.wrote = defaultdict(bytes), defaultdict(bytes)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                sock, (_, port) = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(sock, port), daemon=True).start()
+
+    def _serve(self, sock, port):
+        try:
+            with self._context.wrap_socket(sock, server_side=True) if self._context else sock as secure:
+                left = b""
+                while data := secure.recv(65536):
+                    self.read[port] += data
+                    left += data
+                    while b"\r\n\r\n" in left:
+                        head, _, left = left.partition(b"\r\n\r\n")
+                        self._answer(secure, port, int(head.split()[1].strip(b"/").split(b"?")[0] or 0))
+        except OSError:
+            return
+
+    def _answer(self, secure, port, size):
+        body = bytes(33 + at % 90 for at in range(size)) + b"END"
+        for part in (
+            b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body),
+            body[: size // 2],
+            body[size // 2 :],
+        ):
+            if part:
+                self.wrote[port] += part
+                secure.sendall(part)
+                time.sleep(self._pause)
+
+    def close(self):
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+@pytest.fixture
+def truth(keep, tmp_path):
+    return keep(Truth(tmp_path))
+
+
+@pytest.fixture
+def traced(cleanup, keep, tmp_path):
+    """Return a function that runs a program under a trace; it returns trace and the program's number."""
+    numbers = itertools.count()
+
+    def run(*argv, program=None, **settings):
+        made = keep(Program(*argv))
+        tracing = cleanup.enter_context(
+            PlainTrace(tmp_path / f"{next(numbers)}.ndrec", pids=[made.pid], program=program, **settings)
+        )
+        made.end()
+        tracing.stop()
+        return tracing, made.pid
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def go_client(tmp_path_factory):
+    if shutil.which("go") is None:
+        pytest.skip("needs the Go compiler")
+    folder = tmp_path_factory.mktemp("go")
+    (folder / "client.go").write_text(GO_CLIENT)
+
+    def built(*flags):
+        out = folder / f"client{len(flags)}"
+        if not out.exists():
+            env = {**os.environ, "GOFLAGS": "-mod=mod", "GO111MODULE": "off"}
+            subprocess.run(["go", "build", *flags, "-o", out, folder / "client.go"], check=True, env=env)
+        return str(out)
+
+    return built
+
+
+def ports(tracing):
+    rows = tracing.tables.connections
+    return dict(zip(rows["cookie"], rows["local_port"], strict=True))
+
+
+def agree(tracing, pid, truth, *, library, binding=None, whole=True):
+    """Compare every conversation with what the server knows of its connection."""
+    port_of, seen = ports(tracing), set()
+    for directions in tracing.conversations(pid).values():
+        pieces = [piece for some in directions.values() for piece in some]
+        (cookie,) = {piece.cookie for piece in pieces if piece.cookie}
+        port = int(port_of[cookie])
+        assert port not in seen, "two conversations on one connection"
+        seen.add(port)
+        assert_same(joined(directions[SEND]), truth.read[port], directions[SEND])
+        assert_same(joined(directions[RECEIVE]), truth.wrote[port], directions[RECEIVE])
+        assert {piece.library for piece in pieces} == {library}
+        assert all(bool(piece.flags & WHOLE) == whole for piece in pieces)
+        assert not any(piece.flags & MIXED for piece in pieces)
+        if binding is not None:
+            assert {piece.binding for piece in pieces} == {binding}
+        assert all(0 < piece.entered <= piece.time for piece in pieces)
+    assert seen == set(truth.read), "a connection without a conversation"
+
+
+def assert_same(told, real, pieces):
+    """Compare where bytes were copied."""
+    assert len(told) == len(real)
+    for piece in pieces:
+        end = piece.offset + piece.length
+        assert real[piece.offset : piece.offset + len(piece.data)] == piece.data
+        assert real[end - len(piece.tail) : end] == piece.tail
+        assert piece.length > 4096 or len(piece.data) == piece.length
+
+
+def test_a_blocking_client(traced, truth):
+    tracing, pid = traced(sys.executable, "-I", "-c", SYNC, truth.port, truth.cert)
+    agree(tracing, pid, truth, library=OPENSSL, binding=INSIDE)
+    assert len(tracing.conversations(pid)) == 2  # though the second object may lie where the first one lay
+    assert sum(bool(piece.flags & END) for piece in tracing.of(pid)) == 2
+    assert all(entry["lost"] == 0 for entry in tracing.frames.losses.values())
+
+
+@pytest.mark.parametrize("connections", [1, 200])
+def test_an_event_loop(traced, truth, connections):
+    tracing, pid = traced(sys.executable, "-I", "-c", ASYNC, truth.port, truth.cert, connections, 0)
+    agree(tracing, pid, truth, library=OPENSSL, binding=HANDSHAKE)
+    assert len(tracing.conversations(pid)) == connections
+
+
+def test_a_program_with_the_library_inside(traced, truth):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs node")
+    tracing, pid = traced(node, "-e", NODE, "-", truth.port, truth.cert)
+    agree(tracing, pid, truth, library=OPENSSL)
+
+
+def test_curl(traced, truth):
+    urls = [f"https://localhost:{truth.port}/{size}" for size in (1, 3000, 9000)]
+    tracing, pid = traced(
+        "curl", "-4s", "--cacert", truth.cert, "-o", "/dev/null", "-o", "/dev/null", *urls, "-o", "/dev/null"
+    )
+    agree(tracing, pid, truth, library=OPENSSL, binding=INSIDE)
+
+
+def test_gnutls(traced, truth):
+    if shutil.which("wget") is None:
+        pytest.skip("needs wget")
+    url = f"https://localhost:{truth.port}/9000"
+    tracing, pid = traced("wget", "-q4", f"--ca-certificate={truth.cert}", "-O", "/dev/null", url)
+    agree(tracing, pid, truth, library=GNUTLS, binding=INSIDE)
+
+
+@pytest.mark.parametrize("flags", [(), ("-ldflags", "-s -w"), ("-buildmode=pie", "-ldflags", "-s -w")])
+def test_go(traced, truth, go_client, flags):
+    client = go_client(*flags)
+    tracing, pid = traced(client, truth.port, truth.cert, program=client)
+    agree(tracing, pid, truth, library=GO, binding=INSIDE)
+    (fact,) = tracing.recording.facts_of("tls_library")
+    assert (fact["library"], fact["how"], fact["plaintext"]) == ("go", "go", "go")
+
+
+def test_plain_and_extended_functions_count_once_and_looking_ahead_never(traced, truth):
+    tracing, pid = traced(sys.executable, "-I", "-c", LIBRARY, truth.port, truth.cert, libssl(os.getpid()))
+    agree(tracing, pid, truth, library=OPENSSL, binding=INSIDE)
+
+
+def test_an_older_connection_is_bound_by_what_its_thread_sends(keep, cleanup, truth, tmp_path):
+    running = keep(Program(sys.executable, "-I", "-c", ASYNC, truth.port, truth.cert, 1, 4))
+    running.go()
+    time.sleep(0.7)
+    tracing = cleanup.enter_context(PlainTrace(tmp_path / "t.ndrec", pids=[running.pid]))
+    running.end()
+    tracing.stop()
+    agree(tracing, running.pid, truth, library=OPENSSL, whole=False)
+    (directions,) = tracing.conversations(running.pid).values()
+    assert directions[SEND][0].binding == NONE
+    assert {piece.binding for piece in directions[SEND][1:]} == {SIZE}
+
+
+def test_children_and_programs_that_live_for_a_moment(traced, truth):
+    get = f'{sys.executable} -I -S -c "$0" {truth.port} {truth.cert}'
+    tracing, pid = traced("/bin/sh", "-c", f"for i in 1 2 3 4; do {get}; done; exec {get}", MOMENT)
+    sent = [piece for piece in tracing.pieces if piece.direction == SEND]
+    assert len(sent) == len(truth.read) == 5
+    assert len({piece.tgid for piece in sent}) == 5
+    assert sum(piece.tgid == pid for piece in sent) == 1
+    assert all(ports(tracing)[piece.cookie] in truth.read for piece in sent)
+
+
+def test_a_transfer_leaves_only_its_ends(traced, truth):
+    size = 2_000_000
+    url = f"https://localhost:{truth.port}/{size}"
+    tracing, pid = traced("curl", "-4s", "--cacert", truth.cert, "-o", "/dev/null", url)
+    (directions,) = tracing.conversations(pid).values()
+    received = directions[RECEIVE]
+    copied = sum(len(piece.data) + len(piece.tail) for piece in received)
+    assert sum(piece.length for piece in received) == len(truth.wrote[next(iter(truth.wrote))])
+    assert copied < size / 10
+    assert received[-1].tail.endswith(b"END") or received[-1].data.endswith(b"END")
+
+
+def test_many_calls_are_told_completely(cleanup, keep, tmp_path):
+    """Two ends in one process pass messages to each other as fast as they can."""
+    key, cert = certificate.make(tmp_path)
+    count = 8000
+    made = keep(Program(sys.executable, "-I", "-c", PAIR, cert, key, count, 4000))
+    tracing = cleanup.enter_context(PlainTrace(tmp_path / "t.ndrec", pids=[made.pid], slow_s=0.005))
+    made.end()
+    tracing.stop()
+    assert all(entry["lost"] == 0 for entry in tracing.frames.losses.values())
+    first, second = tracing.conversations(made.pid).values()
+    for index, directions in enumerate((first, second) if first[SEND][0].data == b"message 0" else (second, first)):
+        assert joined(directions[SEND]) == b"".join(b"message %d" % number for number in range(index, count, 2))
+        assert joined(directions[RECEIVE]) == b"".join(b"message %d" % number for number in range(1 - index, count, 2))
+        assert all(piece.cookie == 0 for piece in directions[SEND])  # there is no socket
+    (cost,) = tracing.recording.facts_of("cost")
+    spent = {entry["name"]: entry for entry in cost["programs"]}
+    calls = spent["plain_leave"]["runs"]
+    assert calls > 0
+    assert (spent["plain_enter"]["ns"] + spent["plain_leave"]["ns"]) / calls < 3000
+
+
+def test_a_secret_reaches_no_file(traced, truth, tmp_path):
+    url = f"https://localhost:{truth.port}/10?key={SECRET.decode()}"
+    header = f"Authorization: Bearer {SECRET.decode()}"
+    tracing, pid = traced(
+        "curl", "-4s", "--cacert", truth.cert, "-H", header, "-d", SECRET.decode(), "-o", "/dev/null", url
+    )
+    assert any(SECRET in piece.data for piece in tracing.of(pid))
+    recorded = (tmp_path / "0.ndrec").read_bytes()
+    assert SECRET not in recorded
+    assert b"GET /" not in recorded
+    assert not {11, 12} & {layout.stream for layout in tracing.recording.layouts.values()}
+
+
+def test_a_reader_that_is_slow_holds_nobody_up_and_what_it_missed_is_counted(keep, cleanup, tmp_path):
+    key, cert = certificate.make(tmp_path)
+    count = 20_000
+    made = keep(Program(sys.executable, "-I", "-c", PAIR, cert, key, count, 1e9))
+    tracing = cleanup.enter_context(PlainTrace(tmp_path / "t.ndrec", pids=[made.pid], slow_s=1.0))
+    began = time.monotonic()
+    made.end()
+    tracing.stop()
+    assert time.monotonic() - began < 30
+    assert tracing.recording.end is not None
+    seen, lost = tracing.loss("plain")
+    assert lost > 0
+    told = sum(1 for piece in tracing.pieces if piece.length)
+    assert 2 * count <= seen + lost <= 2 * count + 2 + lost  # the ring's own losses and those never fetched
+    for directions in tracing.conversations(made.pid).values():
+        for pieces in directions.values():  # what is there is right, and says where something is missing
+            assert all(a.offset + a.length <= b.offset for a, b in itertools.pairwise(pieces))
+    assert told < 2 * count
+
+
+def test_a_reader_that_is_gone_leaves_the_rest_of_the_trace(keep, cleanup, truth, tmp_path):
+    made = keep(Program(sys.executable, "-I", "-c", SYNC, truth.port, truth.cert))
+    tracing = cleanup.enter_context(PlainTrace(tmp_path / "t.ndrec", pids=[made.pid]))
+    tracing._reader.shutdown(socket.SHUT_RDWR)
+    made.end()
+    tables = tracing.stop()
+    assert len(tables.connections) == 2
+    seen, lost = tracing.loss("plain")
+    assert lost == seen > 0
+
+
+def test_a_bystander_with_the_same_library_is_not_touched(keep, cleanup, truth, tmp_path):
+    bystander = keep(Program(sys.executable, "-I", "-c", MEMORY, truth.cert, truth.key))
+    bystander.go()
+    assert bystander.process.stdout.readline() == b"ready\n"
+    client = keep(Program(sys.executable, "-I", "-c", ASYNC, truth.port, truth.cert, 1, 1))
+    tracing = cleanup.enter_context(PlainTrace(tmp_path / "t.ndrec", pids=[client.pid]))
+    client.go()
+    until(lambda: "libssl" in Path(f"/proc/{client.pid}/maps").read_text())
+    path = libssl(bystander.pid)
+    hit, original = in_memory(client.pid, path, "SSL_free")
+    assert hit != original
+    for function in ("SSL_free", "SSL_read", "SSL_write", "SSL_read_ex", "SSL_write_ex"):
+        mine, original = in_memory(bystander.pid, path, function)
+        assert mine == original
+    client.end()
+    tracing.stop()
+    assert {piece.tgid for piece in tracing.pieces} == {client.pid}
