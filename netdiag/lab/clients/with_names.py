@@ -38,13 +38,13 @@ def optional(plan: Plan) -> None:
 
 
 def rotates(plan: Plan) -> None:
-    """Looks the name up for each call, takes the first address, and keeps a connection per address."""
+    """Looks the name up for each call and keeps a connection per address; the last one, for the C library sorts."""
     keepers: dict[str, Keeper] = {}
 
     def call(turn: int) -> None:
         parts = urlsplit(plan.url(turn))
         found = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
-        address = str(found[0][4][0])
+        address = str(found[-1][4][0])
         url = parts._replace(netloc=f"{address}:{parts.port}").geturl()
         keepers.setdefault(address, Keeper(plan, url)).call()
 
