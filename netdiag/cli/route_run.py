@@ -153,9 +153,8 @@ def _measure(host: str, port: int, given: Mapping[str, Any]) -> Measurement:
         longitude=longitude,
         marks=marks,
         odd=given["odd"],
+        proxy=_proxy(host),
     )
-    if proxy := _proxy(host):
-        say(f"programs reach {host} through the proxy {proxy} (HTTPS_PROXY); the direct way is measured")
     if given["odd"]:
         from netdiag.route import odd
 

@@ -214,6 +214,8 @@ def why(hop: Mapping[str, Any], one: Mapping[str, Any]) -> str:
         parts.append(f"MPLS {labels}{', ms of its end' if hop['tunnel'] else ''}")
     if hop["balance"] and len(hop["responders"]) > 1 and one is hop["responders"][0]:
         parts.append({"flow": "balanced by flow", "packet": "balanced by packet"}.get(hop["balance"], hop["balance"]))
+    if one.get("via"):
+        parts.append(f"answered {safe(one['via']).upper()} only")
     if hop["limited"]:
         parts.append(f"answered {one['answers']}/{one['probes']}: limited")
     return ", ".join(parts)

@@ -10,12 +10,11 @@ import ipaddress
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from netdiag import __version__
 from netdiag.errors import NetdiagError, UsageError
-from netdiag.route.landmarks import Marks
-from netdiag.route.local import public_address
+from netdiag.route.between import Between
+from netdiag.route.local import device_towards, public_address
 from netdiag.route.model import (
     Asked,
     Clocks,
@@ -31,7 +30,8 @@ from netdiag.route.model import (
     Vantage,
 )
 from netdiag.route.names import Names, subnet_of
-from netdiag.route.prober import ConnectRequest, OddRequest, Prober, Seen, TraceRequest
+from netdiag.route.plan import Plan
+from netdiag.route.prober import ConnectRequest, OddRequest, Prober, TraceRequest
 from netdiag.route.resolvers import system_resolvers
 
 __all__ = ["Plan", "check"]
@@ -42,33 +42,6 @@ _SIDE_BY_SIDE = 4
 _FEW = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What the user wants to be sent."""
-
-    host: str
-    port: int = 443
-    protocol: Protocol = Protocol.TCP
-    families: tuple[int, ...] = (4, 6)
-    rounds: int = 3
-    flows: int = 1
-    attempts: int = 12
-    names: bool = True
-    """Ask for the names of routers."""
-    resolvers: tuple[str, ...] = ()
-    offline: bool = False
-    """Neither DNS nor HTTP: the path alone."""
-    http: bool = True
-    origins: bool = False
-    """Ask Team Cymru's zones for networks that the tables do not know."""
-    latitude: float | None = None
-    longitude: float | None = None
-    marks: Marks = ()
-    privileged: bool | None = None
-    odd: bool = False
-    """Send unusual packets to the target, too. Needs root and Scapy."""
-
-
 def check(
     plan: Plan, prober: Prober, names: Names, base_ns: int, *, say: Callable[[str], None] = lambda _text: None
 ) -> Measurement:
@@ -77,9 +50,10 @@ def check(
     found = _resolve(plan, names)
     ips = found[:_MOST_ADDRESSES]
     say(f"measuring {len(ips)} addresses")
-    with ThreadPoolExecutor(max_workers=1) as pool:  # names are asked for between the bursts: no one waits for them
-        traces, connects, marks = _measure(plan, prober, ips, _early(plan, names, pool))
+    with Between(plan, prober, names) as between:
+        traces, connects, marks = _measure(plan, prober, ips, between)
         odd = _odd(plan, prober, traces, connects)
+        traces += between.traces()
     if plan.names and not plan.offline:
         say("looking up names")
         _name_routers(plan, names, traces)
@@ -142,13 +116,13 @@ def _to_trace(ips: Sequence[str]) -> list[str]:
 
 
 def _measure(
-    plan: Plan, prober: Prober, ips: Sequence[str], seen: Seen | None
+    plan: Plan, prober: Prober, ips: Sequence[str], between: Between
 ) -> tuple[list[Trace], list[Connect], list[Connect]]:
     """Measure all addresses at the same time, so that they can be compared: paths, connections, landmarks."""
     traced = _to_trace(ips)
     parts = [(ip, request) for ip in ips for request in _connect_requests(plan, ip, full=ip in traced)]
     with ThreadPoolExecutor(max_workers=len(traced) + len(parts) + max(1, len(plan.marks))) as pool:
-        traces = [pool.submit(prober.trace, _trace_request(plan, ip), seen=seen) for ip in traced]
+        traces = [pool.submit(prober.trace, _trace_request(plan, ip), seen=between.told(ip)) for ip in traced]
         connects = [(ip, pool.submit(prober.connect, request)) for ip, request in parts]
         marks = [pool.submit(prober.connect, _mark_request(mark)) for mark in plan.marks]
         joined = [_joined(ip, [job.result() for other, job in connects if other == ip]) for ip in ips]
@@ -223,18 +197,6 @@ def _trace_request(plan: Plan, ip: str) -> TraceRequest:
     )
 
 
-def _early(plan: Plan, names: Names, pool: ThreadPoolExecutor) -> Seen | None:
-    """Return what asks for the names of routers as soon as they answer; None where names are not wanted."""
-    servers = plan.resolvers[:1] or system_resolvers()[:1]
-    if not plan.names or plan.offline or not servers:
-        return None
-
-    def ask(ips: Sequence[str]) -> None:
-        pool.submit(names.pointers, servers[0], ips)
-
-    return ask
-
-
 def _name_routers(plan: Plan, names: Names, traces: Iterable[Trace]) -> None:
     servers = plan.resolvers[:1] or system_resolvers()[:1]
     if not servers:
@@ -249,8 +211,15 @@ def _name_routers(plan: Plan, names: Names, traces: Iterable[Trace]) -> None:
 def _vantage(plan: Plan, traces: Sequence[Trace]) -> Vantage:
     source = next((flow.source_ip for trace in traces for flow in trace.flows if flow.source_ip), None)
     given = plan.latitude is not None
+    device = next((found for trace in traces if (found := device_towards(trace.ip)) is not None), None)
     return Vantage(
-        source_ip=source, latitude=plan.latitude, longitude=plan.longitude, source="given" if given else None
+        source_ip=source,
+        interface=device[0] if device else None,
+        interface_kind=device[1] if device else None,
+        proxy=plan.proxy,
+        latitude=plan.latitude,
+        longitude=plan.longitude,
+        source="given" if given else None,
     )
 
 

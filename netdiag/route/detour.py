@@ -55,6 +55,8 @@ class Case:
     """Shortest round trip measured to one of them."""
     unplaced: int = 0
     """Public routers on the way whose place is not known."""
+    proxied: bool = False
+    """Whether something nearer than the target opens its connections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,8 @@ def judge(case: Case) -> Detour:
         return Detour(verdict="unknown", says="too little is known for a verdict", missing=lacking)
     ratio = case.rtt.min_ms / case.baseline.rtt_ms if case.baseline.rtt_ms > 0 else None
     base = Detour(verdict="none", rtt_ratio=ratio, regions=regions_on(case), evidence=(_rule(case, ratio),))
+    if case.proxied:
+        return _proxied(case, base)
     if case.here is None:
         return _without_here(case, base)
     if _is_long_haul(case):
@@ -189,6 +193,18 @@ def _trust(case: Case, spots: Iterable[Spot] = (), *also: float) -> float:
 
 
 # --- verdicts -----------------------------------------------------------------------------------------------------
+
+
+def _proxied(case: Case, base: Detour) -> Detour:
+    named = case.target.notes[:1] if case.target is not None else ()
+    return replace(
+        base,
+        verdict="unknown",
+        kind="contradictory",
+        says="something nearer than the target opens its connections: round trips are to that, not to the target",
+        evidence=(*base.evidence, *named),
+        missing=("a round trip to the target itself: a way past the proxy",),
+    )
 
 
 def _without_here(case: Case, base: Detour) -> Detour:

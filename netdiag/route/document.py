@@ -71,6 +71,9 @@ def _vantage(survey: Survey) -> dict[str, Any]:
     public = next((ip for view in survey.views for ip in _first_public(view, survey.knowledge)), None)
     return {
         "ip": given.source_ip,
+        "interface": given.interface,
+        "interface_kind": given.interface_kind,
+        "proxy": given.proxy,
         "asn": survey.knowledge.of(public).asn if public else None,
         "region": here.place.region if here else None,
         "city": here.place.city if here else None,
@@ -172,6 +175,7 @@ def _responder(survey: Survey, view: View, hop: Hop, one: Responder) -> dict[str
         "mpls": [asdict(label) for label in one.labels],
         "probes": hop.probes,
         "answers": one.answers,
+        "via": one.via,
     }
 
 

@@ -40,7 +40,8 @@ def clusters(connect: Connect) -> tuple[Cluster, ...]:
     """Return the groups of connections to an address, the nearest first; one group where no flip shows.
 
     Groups differ by the point of presence that they name. Where none is named they differ where a gap in the round
-    trips is wider than 15 ms and four times what either side scatters, with two connections at least on both sides.
+    trips is wider than 15 ms and four times what either side scatters, with two connections at least on both sides,
+    the slow ones not all at one moment.
     """
     measured = figures.connect_ms([connect])
     if not measured:
@@ -75,7 +76,19 @@ def _split(ordered: list[tuple[Attempt, float]]) -> list[list[tuple[Attempt, flo
     low, high = times[:at], times[at:]
     gap = high[0] - low[-1]
     scatter = max(figures.mad(low) or 0.0, figures.mad(high) or 0.0)
-    return [ordered[:at], ordered[at:]] if gap > max(_LEAST_GAP_MS, 4 * scatter) else [ordered]
+    if gap <= max(_LEAST_GAP_MS, 4 * scatter) or not _at_several_times(ordered[:at], ordered[at:]):
+        return [ordered]
+    return [ordered[:at], ordered[at:]]
+
+
+def _at_several_times(near: Sequence[tuple[Attempt, float]], far: Sequence[tuple[Attempt, float]]) -> bool:
+    """Tell whether slow connections came at different times, with a quick one between the first and the last.
+
+    Where all slow ones were under way at the same moment, something was late for a moment: the line, or a machine.
+    """
+    starts = sorted(attempt.started_ns for attempt, _ in far)
+    apart = starts[-1] - starts[0] >= far[0][1] * 1e6
+    return apart and any(starts[0] <= attempt.started_ns <= starts[-1] for attempt, _ in near)
 
 
 def _cluster(pop: str | None, pairs: Sequence[tuple[Attempt, float]]) -> Cluster:

@@ -16,7 +16,7 @@ from itertools import pairwise
 from netdiag.route.model import Kind, Label, Probe, Reply, Trace
 from netdiag.route.replies import from_target
 
-__all__ = ["Balance", "Hop", "Path", "Responder", "build", "is_target"]
+__all__ = ["Balance", "Hop", "Path", "Responder", "build", "filled", "is_target"]
 
 _CARRIER = ipaddress.ip_network("100.64.0.0/10")
 
@@ -45,6 +45,8 @@ class Responder:
     """MPLS stack of its first labelled answer."""
     flows: tuple[int, ...] = ()
     """Which flows met it."""
+    via: str | None = None
+    """The other protocol that it answered, where it is silent to the path's own; None: to that."""
 
     @property
     def answers(self) -> int:
@@ -118,6 +120,27 @@ def build(trace: Trace) -> Path:
     hops = _tunnels(hops)
     reached = any(probe.reply is not None and is_target(trace, probe.reply) for probe in trace.probes)
     return Path(trace=trace, hops=tuple(hops), reached=reached, notes=tuple(_notes(trace, hops)))
+
+
+def filled(path: Path, others: Sequence[Path]) -> Path:
+    """Return a path whose silent hops hold who answered another protocol at that distance.
+
+    Another protocol may take another way where load is balanced, so hops that did answer are left as they are.
+    """
+    if not others or not path.hops:
+        return path
+    return replace(path, hops=tuple(_filled(hop, others) for hop in path.hops))
+
+
+def _filled(hop: Hop, others: Sequence[Path]) -> Hop:
+    if hop.responders:
+        return hop
+    for other in others:
+        same = next((one for one in other.hops if one.ttl == hop.ttl and one.responders and not one.target), None)
+        if same is not None:
+            via = str(other.trace.protocol)
+            return replace(hop, responders=tuple(replace(one, via=via) for one in same.responders))
+    return hop
 
 
 def _exceeded(reply: Reply | None) -> bool:

@@ -150,7 +150,6 @@ class Target:
     """What the user asked about."""
 
     host: str
-    """As given: a name, or an address."""
     port: int
     protocol: Protocol = Protocol.TCP
 
@@ -310,7 +309,7 @@ class HttpAnswer:
 
     status: int
     wait_ms: float
-    """From the last byte of the request to the first of the answer."""
+    """From the request's last byte to the answer's first."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Names in lower case."""
 
@@ -361,7 +360,6 @@ class Lookup:
     """One DNS question and its answer: A, AAAA, HTTPS, PTR, or TXT of an origin zone."""
 
     resolver: str
-    """Address of the server, or `system`."""
     name: str
     qtype: str
     at_ns: int
@@ -369,7 +367,7 @@ class Lookup:
     """Client subnet that was sent along (RFC 7871); None: none was."""
     duration_ms: float | None = None
     answers: tuple[str, ...] = ()
-    """In presentation format, foreign text: escape it before it is shown."""
+    """Foreign text: escape it before it is shown."""
     error: str | None = None
     """NXDOMAIN, SERVFAIL, timeout …; None with no answers: the name exists without such data."""
 
@@ -451,7 +449,6 @@ class Asked:
     address: str
     port: int | None = None
     count: int = 1
-    """Probes, connections or questions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -461,6 +458,10 @@ class Vantage:
     source_ip: str | None = None
     """The address that the system uses towards the target; mostly a private one."""
     interface: str | None = None
+    interface_kind: str | None = None
+    """The kernel's name of its driver: wireguard, tun, virtio_net …"""
+    proxy: str | None = None
+    """Host and port that the environment names for HTTPS; never its password."""
     latitude: float | None = None
     longitude: float | None = None
     source: str | None = None

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol as Interface
 from typing import TypeAlias
 
-from netdiag.route.model import Connect, Ended, Flow, Measurement, Method, Odd, Protocol, Trace
+from netdiag.route.model import Connect, Ended, Flow, Measurement, Method, Odd, Probe, Protocol, Trace
 
 __all__ = ["POP_HEADERS", "ConnectRequest", "FakeProber", "OddRequest", "Prober", "Seen", "TraceRequest"]
 
-Seen: TypeAlias = Callable[[Sequence[str]], None]
-"""Is told addresses that answered."""
+Seen: TypeAlias = Callable[[Sequence[Probe], int], None]
+"""Is told the probes so far, and how many bursts will follow."""
 
 POP_HEADERS = ("cf-ray", "x-amz-cf-pop", "x-served-by", "server-timing")
 """Headers by which content networks tell which of their places answered."""
@@ -33,6 +33,8 @@ class TraceRequest:
     """Flows per burst, with privileges or for UDP; 0: as many as the stopping rule wants within the budget."""
     confidence: float = 0.95
     """Of the stopping rule (`flows=0`)."""
+    only: tuple[int, ...] = ()
+    """Ask these distances alone, once; none: the whole way."""
     max_ttl: int = 40
     wait_s: float = 1.0
     """Cap of the wait for the target's answer after the last probe of a burst."""
@@ -86,7 +88,7 @@ class Prober(Interface):
     def trace(self, request: TraceRequest, *, seen: Seen | None = None) -> Trace:
         """Return the probes to one address. NotPermitted where privileges were demanded and are missing.
 
-        `seen` is told, in the thread that traces, who has answered whenever a burst is over and another will follow.
+        `seen` is told, in the thread that traces, whenever a burst is over and another will follow.
         """
         ...
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from netdiag.route import baseline, figures, flips, hops, loss, oddities, pops
+from netdiag.route import baseline, figures, flips, hops, loss, oddities, pops, surroundings
 from netdiag.route.aspath import Step, as_path, served_from
 from netdiag.route.baseline import Baseline
 from netdiag.route.detour import Case, Detour, Spot, judge, regions_on
@@ -109,7 +109,7 @@ def examine(measurement: Measurement, knowledge: Knowledge, inputs: Inputs | Non
     """Return all that follows from a measurement. The first address is the one that a client of this host takes."""
     inputs = inputs or Inputs()
     names = names_of(measurement)
-    paths = [hops.build(trace) for trace in measurement.traces]
+    paths, seconds = _paths(measurement)
     here = find_here(measurement, paths, names)
     addresses = tuple(_address(measurement, knowledge, names, here, ip) for ip in _ips(measurement))
     views = tuple(_view(path, knowledge, names, here, _find(addresses, path.trace.ip)) for path in paths)
@@ -121,8 +121,9 @@ def examine(measurement: Measurement, knowledge: Knowledge, inputs: Inputs | Non
             for one in addresses
         )
         views = tuple(_view(path, knowledge, names, here, _find(addresses, path.trace.ip)) for path in paths)
+    views = tuple(_surrounded(view, measurement, _find(addresses, view.path.trace.ip), seconds) for view in views)
     base = _baseline(measurement, knowledge, inputs, here, addresses, views)
-    detour = _detour(knowledge, here, addresses, views, base)
+    detour = _detour(knowledge, here, addresses, views, base, seconds)
     now_s = measurement.clocks.realtime_ns / 1e9
     windows = {address.ip: _window(address, base, inputs) for address in addresses}
     states, decisions = pops.decide(
@@ -143,6 +144,16 @@ def examine(measurement: Measurement, knowledge: Knowledge, inputs: Inputs | Non
         states=states,
         oddities=tuple(oddities.read(one) for one in measurement.odd),
     )
+
+
+def _paths(measurement: Measurement) -> tuple[list[Path], list[Path]]:
+    """Return the paths of the protocol that was asked about, completed by others, and those others."""
+    own = [trace for trace in measurement.traces if trace.protocol is measurement.target.protocol]
+    own = own or list(measurement.traces)
+    seconds = [hops.build(trace) for trace in measurement.traces if trace not in own]
+    return [
+        hops.filled(hops.build(trace), [one for one in seconds if one.trace.ip == trace.ip]) for trace in own
+    ], seconds
 
 
 # --- addresses ----------------------------------------------------------------------------------------------------
@@ -251,34 +262,13 @@ def _view(
         regions=regions_on(case),
         rtt=rtt,
         floor_ms=floor,
-        notes=tuple(_late_answers(spots, path, here)),
+        notes=tuple(surroundings.late_answers(spots, path, here)),
     )
 
 
-def _late_answers(spots: Sequence[Spot], path: Path, here: Here | None) -> Iterable[str]:
-    """Yield a note for the first hop that stands near and answers as late as all behind it: an unlabelled tunnel.
-
-    Its answers go to the end of the tunnel first, or return another way. No step in time is blamed on it.
-    """
-    if here is None:
-        return
-    least = {hop.ttl: hop.min_ms for hop in path.hops if hop.min_ms is not None}
-    for spot in spots:
-        behind = [ms for ttl, ms in least.items() if ttl > spot.ttl]
-        needed = fibre_ms(2 * distance_km(here.place.point, spot.located.place.point) + 2 * here.radius_km)
-        own = least.get(spot.ttl, 0.0)
-        before = [one for one in spots if one.ttl < spot.ttl and one.located.counts][-1:]
-        beside = any(
-            distance_km(one.located.place.point, spot.located.place.point) < 500 and least.get(one.ttl, own) < 0.3 * own
-            for one in before
-        )
-        if spot.located.counts and beside and behind and own > 3 * needed + 30 and max(behind) < 1.15 * own:
-            city = spot.located.place.city or "that place"
-            yield (
-                f"hop {spot.ttl} stands in {city} and answers as late as all behind it ({own:.0f} ms): a tunnel "
-                "carries its answers to the end first, or they return a long way; no step is blamed on it"
-            )
-            return
+def _surrounded(view: View, measurement: Measurement, address: Address | None, seconds: Sequence[Path]) -> View:
+    said = surroundings.notes(measurement.vantage, address.located if address else None, view.path, seconds)
+    return replace(view, notes=(*said, *view.notes))
 
 
 def _beside(address: Address, views: Sequence[View]) -> Located | None:
@@ -430,6 +420,7 @@ def _detour(
     addresses: Sequence[Address],
     views: Sequence[View],
     base: Baseline | None,
+    seconds: Sequence[Path],
 ) -> Detour:
     address = addresses[0] if addresses else None
     own = [view for view in views if address is not None and view.path.trace.ip == address.ip]
@@ -460,6 +451,8 @@ def _detour(
             nearer=tuple(nearer),
             nearer_ms=min(measured, default=None),
             unplaced=len(unplaced),
+            proxied=view is not None
+            and surroundings.is_proxied(address.located if address else None, view.path, seconds),
         )
     )
 

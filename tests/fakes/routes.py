@@ -91,7 +91,7 @@ def attempt(ms: float | None, *, port: int = 40000, pop: str | None = None, agai
     """Return a connection; None: it timed out. `pop`: what its answer's cf-ray names."""
     headers = {"cf-ray": f"8f00ba12cafe0001-{pop}"}
     return Attempt(
-        started_ns=port,
+        started_ns=port * 100_000_000,
         source_port=port,
         outcome=ConnectOutcome.TIMEOUT if ms is None else ConnectOutcome.ESTABLISHED,
         connect_ms=ms,

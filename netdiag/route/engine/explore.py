@@ -22,13 +22,16 @@ def run(course: Course, request: TraceRequest, seen: Seen | None = None) -> tupl
     """Send what the request asks for; return notes on what was left out. `seen` as for `Prober.trace`."""
     explore = request.flows == 0 and course.channel.single_flow
     course.warm_up()
+    if request.only:
+        course.volley([(0, ttl) for ttl in request.only])
+        return ()
     for number in range(request.rounds):
         since = course.channel.now_ns()
         course.burst(range(max(1, request.flows)))
         if number == 0 and course.channel.tally.unclaimed:
             _one_by_one(course)
         if seen is not None and number + 1 < request.rounds:
-            seen([probe.reply.ip for probe in course.probes if probe.reply is not None])
+            seen(course.probes, request.rounds - number - 1)
         if number + 1 < request.rounds and not course.pause(since):
             return (f"the time allowed for {number + 1} of {request.rounds} rounds",)
     return _explore(course, request) if explore else ()

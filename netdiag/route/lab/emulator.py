@@ -101,18 +101,19 @@ class Emulator:
         site = self._sites.get(ipaddress.ip_address(packet.destination if side == CLIENT else packet.source))
         if site is None:
             return []
-        way = self.way(site, packet.flow)
+        way = self.way(site, packet.flow, packet.protocol)
         return self._forth(packet, way, now_ns) if side == CLIENT else self._back(packet, way)
 
     @staticmethod
-    def way(site: Site, flow: int) -> Way:
+    def way(site: Site, flow: int, protocol: str = "tcp") -> Way:
         """Return the way that a flow takes to a site."""
-        at = (flow >> 8) % 10_000 / 10_000 * sum(way.share for way in site.ways)
-        for way in site.ways:
+        ways = [way for way in site.ways if not way.protocols or protocol in way.protocols] or site.ways
+        at = (flow >> 8) % 10_000 / 10_000 * sum(way.share for way in ways)
+        for way in ways:
             at -= way.share
             if at < 0:
                 return way
-        return site.ways[-1]
+        return ways[-1]
 
     def _forth(self, packet: Packet, way: Way, now_ns: int) -> list[Delivery]:
         nat: Station | None = None
@@ -168,7 +169,12 @@ class Emulator:
         self, packet: Packet, station: Station, number: int, code: tuple[int, ...], nat: Station | None, now_ns: int
     ) -> list[Delivery]:
         """Return the ICMP error that a router sends, with what a hostile one sends beside it."""
-        if station.silent or self._random.random() < station.loss or not self._allowed(station, packet.version, now_ns):
+        if (
+            station.silent
+            or packet.protocol in station.silent_to
+            or self._random.random() < station.loss
+            or not self._allowed(station, packet.version, now_ns)
+        ):
             return []
         quote = _quote(packet, station, nat, max(1, packet.ttl - number + 1))
         message = _error(packet, station, code, quote, number)

@@ -54,6 +54,8 @@ class Station:
     jitter_ms: float = 0.0
     """Mean of the exponential part on top."""
     silent: bool = False
+    silent_to: tuple[str, ...] = ()
+    """Protocols whose probes it does not answer: tcp, udp, icmp."""
     loss: float = 0.0
     """Share of probes that it does not answer; what it forwards is not touched."""
     drop: float = 0.0
@@ -106,6 +108,8 @@ class Way:
     jitter_ms: float = 0.0
     loss: float = 0.0
     """Of packets beyond the last station, each direction."""
+    protocols: tuple[str, ...] = ()
+    """Whose packets alone take it: tcp, udp, icmp; none: all."""
     back_hops: int | None = None
     """Routers on the way back; None: as many as forth."""
 

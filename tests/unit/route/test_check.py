@@ -12,7 +12,7 @@ from netdiag.route import check as module
 from netdiag.route.check import Plan, check
 from netdiag.route.model import Connect, Landmark, Lookup
 from netdiag.route.prober import ConnectRequest, FakeProber, OddRequest, TraceRequest
-from tests.fakes.routes import IP, attempt, boomerang
+from tests.fakes.routes import IP, attempt, boomerang, probe, reply
 
 MARK = Landmark(name="home", host="192.0.2.7", port=443, latitude=50.0, longitude=8.0)
 
@@ -150,7 +150,7 @@ def test_an_opened_connection_counts_once():
 def test_names_are_asked_for_while_bursts_go_on():
     class Bursts(FakeProber):
         def trace(self, request, *, seen=None):
-            seen(["198.18.0.9"])
+            seen([probe(3, reply("198.18.0.9", 4.0))], 2)
             return super().trace(request)
 
     names = FakeNames([IP])

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +23,7 @@ def test_two_places_by_their_own_word():
 
 
 def test_two_groups_of_round_trips():
-    found = clusters(connect([*NEAR, 48.0, 48.3, 49.0, 48.1]))
+    found = clusters(connect([48.0, *NEAR[:4], 48.3, 49.0, *NEAR[4:], 48.1]))
     assert [(one.pop, one.count) for one in found] == [(None, 8), (None, 4)]
 
 
@@ -32,10 +34,21 @@ def test_two_groups_of_round_trips():
         NEAR[:4] + [48.0] * 4,  # too few ports
         [10.0 + 6 * at for at in range(14)],  # a line that scatters
         NEAR * 2,
+        [*NEAR, 48.0, 48.3, 49.0, 48.1],  # slow from some moment on: the way changed, not the lot
     ],
 )
 def test_no_flip(times):
     assert len(clusters(connect(times))) == 1
+
+
+def test_connections_that_were_slow_at_one_moment_are_no_flip():
+    """Four at a time; one volley met a pause of the line."""
+    rows = [attempt(48.0 if volley == 1 else 12.0, port=10 * volley + at) for volley in range(3) for at in range(4)]
+    rows = [replace(one, started_ns=one.source_port // 10 * 60_000_000 + one.source_port) for one in rows]
+    assert len(clusters(Connect(ip="203.0.113.10", port=443, attempts=tuple(rows)))) == 1
+    slow = [0, 5, 10]
+    rows = [replace(one, connect_ms=48.0 if at in slow else 12.0) for at, one in enumerate(rows)]
+    assert [one.count for one in clusters(Connect(ip="203.0.113.10", port=443, attempts=tuple(rows)))] == [9, 3]
 
 
 def test_nothing_measured():
