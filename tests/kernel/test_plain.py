@@ -193,7 +193,8 @@ class Truth:
                     left += data
                     while b"\r\n\r\n" in left:
                         head, _, left = left.partition(b"\r\n\r\n")
-                        self._answer(secure, port, int(head.split()[1].strip(b"/").split(b"?")[0] or 0))
+                        path = head.split()[1].strip(b"/").split(b"?")[0]
+                        self._answer(secure, port, int(path) if path.isdigit() else 0)
         except OSError:
             return
 

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP without TLS, taken from packets, compared with what the server at the other end read and wrote."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+
+import pytest
+
+from tests.kernel.harness import Namespace, serve
+from tests.kernel.plaintext import END, RECEIVE, SEND, PlainTrace, joined
+from tests.kernel.test_plain import Truth, assert_same, ports
+from tests.kernel.test_ssl import Program
+
+pytestmark = pytest.mark.kernel
+
+WHOLE, PACKET = 1, 5
+CLIENT = """
+import socket, sys
+for round in range(2):
+    with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as s:
+        for size in (1, 200, 3000, 9000, 400000):
+            s.sendall(b"GET /%d HTTP/1.1\\r\\nHost: localhost\\r\\nX-Round: %d\\r\\n\\r\\n" % (size, round))
+            answer = b""
+            while not answer.endswith(b"END"):
+                answer += s.recv(65536)
+"""
+SAYS = """
+import socket, sys
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as s:
+    s.sendall(bytes.fromhex(sys.argv[2]))
+    s.recv(100)
+    s.sendall(b"GET / HTTP/1.1\\r\\n\\r\\n")
+    s.recv(100)
+"""
+FRAMES = """
+import socket, sys
+frames = b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" + bytes(range(256)) * 60
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as s:
+    s.sendall(frames)
+    s.shutdown(socket.SHUT_WR)
+    while s.recv(100):
+        pass
+"""
+
+
+@pytest.fixture
+def truth(keep, tmp_path):
+    return keep(Truth(tmp_path, tls=False))
+
+
+@pytest.fixture
+def traced(cleanup, keep, tmp_path):
+    numbers = itertools.count()
+
+    def run(*argv, **settings):
+        made = keep(Program(*argv))
+        tracing = cleanup.enter_context(PlainTrace(tmp_path / f"{next(numbers)}.ndrec", pids=[made.pid], **settings))
+        made.end()
+        tracing.stop()
+        return tracing, made.pid
+
+    return run
+
+
+def test_bytes_of_both_directions(traced, truth):
+    tracing, pid = traced(sys.executable, "-I", "-c", CLIENT, truth.port)
+    port_of, conversations = ports(tracing), tracing.conversations(pid)
+    assert len(conversations) == len(truth.read) == 2
+    for (handle, _, cookie), directions in conversations.items():
+        port = int(port_of[cookie])
+        for direction, real in ((SEND, truth.read[port]), (RECEIVE, truth.wrote[port])):
+            assert_same(joined(directions[direction]), real, directions[direction])
+            assert {(each.binding, each.library, each.entered) for each in directions[direction]} == {(PACKET, 0, 0)}
+            assert all(piece.flags & WHOLE for piece in directions[direction])
+        assert handle == 0
+        ends = [p for p in tracing.of(pid) if p.flags & END and p.cookie == cookie]
+        assert sorted(p.direction for p in ends) == [SEND, RECEIVE]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [b"\x16\x03\x01\x00\x10" + bytes(16), b"CONNECT example.invalid:443 HTTP/1.1\r\n\r\n", b"EHLO there, you\r\n"],
+)
+def test_what_does_not_begin_with_a_request_is_left_alone(traced, keep, first):
+    listener = keep(serve())
+
+    def answer():
+        sock, _ = listener.accept()
+        with sock:
+            while sock.recv(1000):
+                sock.sendall(b"ok")
+
+    threading.Thread(target=answer, daemon=True).start()
+    tracing, pid = traced(sys.executable, "-I", "-c", SAYS, listener.getsockname()[1], first.hex())
+    assert tracing.of(pid) == []
+
+
+def test_all_frames_of_http2_can_be_followed(traced, truth):
+    tracing, pid = traced(sys.executable, "-I", "-c", FRAMES, truth.port)
+    (directions,) = tracing.conversations(pid).values()
+    sent = joined(directions[SEND])
+    assert sent == b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(range(256)) * 60
+    assert sum(len(piece.data) for piece in directions[SEND]) == len(sent)
+
+
+def test_lost_and_repeated_packets_are_told_once(cleanup, keep, tmp_path):
+    """One packet in seven is dropped on arrival: what is sent again is not told again."""
+    source = CLIENT.replace("400000", "60000")
+    network = cleanup.enter_context(Namespace())
+    with network.inside():
+        server = keep(Truth(tmp_path, tls=False, pause=0.005))
+    network.rules(f"tcp dport {server.port} numgen inc mod 7 == 3 drop")
+    made = keep(Program(*network.command(sys.executable, "-I", "-c", source), server.port))
+    tracing = cleanup.enter_context(PlainTrace(tmp_path / "t.ndrec", pids=[made.pid]))
+    made.end()
+    tables = tracing.stop()
+    assert tables.connections["retransmits"].sum() > 0
+    port_of = ports(tracing)
+    for (_, _, cookie), directions in tracing.conversations(made.pid).items():
+        real = server.read[int(port_of[cookie])]
+        assert_same(joined(directions[SEND]), real, directions[SEND])
