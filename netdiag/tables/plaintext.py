@@ -61,7 +61,7 @@ def exchanges_of(said: Spoken, bound: Bound, connections: pd.DataFrame, bursts: 
         table[name] = values
     for name in (*KEY, "flags", "stream_kind", "result"):
         table[name] = raw[name].to_numpy()
-    table["by_packet"] = [_by_packet(said, number) for number in raw["conversation"].tolist()]
+    table["by_packet"] = np.array([_by_packet(said, number) for number in raw["conversation"].tolist()], bool)
     return _read(table, said, bound, connections, bursts)
 
 
