@@ -187,8 +187,8 @@ _Pair = tuple[Asked, Asked, float]
 
 def _proxies(case: Case) -> list[Seen | None]:
     """Return the programs that serve and call at once, and hand on later and in larger pieces what they get."""
-    serving = {link.io_pid if known(link.io_pid) else link.pid for link in case.links if link.role == "server"}
-    calling = {link.io_pid if known(link.io_pid) else link.pid for link in case.clients}
+    serving = {link.pid for link in case.links if link.role == "server"}
+    calling = {link.pid for link in case.clients}
     both = {pid for pid in serving & calling if known(pid)}
     if not both:
         return []

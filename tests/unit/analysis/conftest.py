@@ -193,12 +193,14 @@ class Calls:
 
     def connection(self, **columns: Any) -> int:
         """Add a connection that nothing is wrong with; returns its row."""
-        self.rows["connections"].append(testing.connection(encrypted=True, requests=NAN, preexisting=False, **columns))
+        default = {"encrypted": True, "requests": NAN, "preexisting": False, "keepalive_probes": True}
+        self.rows["connections"].append(testing.connection(**(default | columns)))
         return len(self.rows["connections"]) - 1
 
     def call(self, row: int, at: float, wait: float = 50.0, *, send: float = 0.0, **columns: Any) -> int:
         """Add a call in plaintext, sent within `send` and answered at once after `wait`; returns its row."""
         sent, end = at + send, at + send + wait
+        wait = columns.pop("wait_ms", wait)
         default = {
             "source": "plaintext", "protocol": "http/1.1", "status": 200.0, "complete": True, "tid": 100.0,
             "method": "POST", "path": "/v1/x", "send_ms": send, "total_ms": send + wait, "sent_ns": sent * 1e6,

@@ -28,8 +28,9 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.proc, self.cgroups = folder / "proc", folder / "cgroup"
         self.now = 0
-        self.writer: Any = Writer()
-        self.looks = Scheduling(self.writer, proc=str(self.proc), cgroups=str(self.cgroups), clock=lambda: self.now)
+        self.writer = Writer()
+        writer: Any = self.writer
+        self.looks = Scheduling(writer, proc=str(self.proc), cgroups=str(self.cgroups), clock=lambda: self.now)
 
     def thread(self, pid, tid, run_ms, wait_ms):
         folder = self.proc / str(pid) / "task" / str(tid)
