@@ -4,6 +4,13 @@
 #include "netdiag/process.h"
 #include <bpf/bpf_tracing.h>
 
+/* include/uapi/asm-generic/signal.h */
+#define SIGCONT 18
+#define SIGSTOP 19
+#define SIGTSTP 20
+#define SIGTTIN 21
+#define SIGTTOU 22
+
 /* The kernel knows no word for Apache-2.0 OR GPL-2.0: this names the half that it needs. */
 char LICENSE[] SEC("license") = "GPL v2";
 
@@ -75,6 +82,41 @@ static __always_inline void handle_exit(struct task_struct *task)
 	bpf_map_delete_elem(&known_processes, &tgid);
 }
 
+/* Does it stop who gets it? The kernel takes it from whoever has no handler of his own: signal(7). */
+static __always_inline bool stops(int signal, struct k_sigaction *action)
+{
+	return signal == SIGSTOP ||
+	       ((signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU) && !BPF_CORE_READ(action, sa.sa_handler));
+}
+
+static __always_inline void handle_stop(int signal, struct k_sigaction *action)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	if (stops(signal, action) && is_target(nd_task_tgid(task)))
+		nd_write_process(task, ND_PROCESS_STOPPED, 0, 0);
+}
+
+static __always_inline void handle_continue(int signal, struct task_struct *task)
+{
+	if (signal == SIGCONT && is_target(nd_task_tgid(task)))
+		nd_write_process(task, ND_PROCESS_CONTINUED, 0, 0);
+}
+
+/* Told for the cgroup that holds the processes, once all of them stand still; who is traced is found by its number. */
+static __always_inline void handle_freeze(struct cgroup *cgroup, bool frozen)
+{
+	struct process_event *e = nd_reserve(process_events, struct process_event);
+
+	if (!e)
+		return;
+	__builtin_memset(e, 0, sizeof(*e));
+	e->time = bpf_ktime_get_ns();
+	e->cgroup = BPF_CORE_READ(cgroup, kn, id);
+	e->kind = frozen ? ND_PROCESS_FROZEN : ND_PROCESS_THAWED;
+	nd_submit_now(e);
+}
+
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -93,5 +135,34 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(sched_process_exit, struct task_struct *task)
 {
 	handle_exit(task);
+	return 0;
+}
+
+SEC("tp_btf/signal_deliver")
+int BPF_PROG(signal_deliver, int signal, void *info, struct k_sigaction *action)
+{
+	handle_stop(signal, action);
+	return 0;
+}
+
+SEC("tp_btf/signal_generate")
+int BPF_PROG(signal_generate, int signal, void *info, struct task_struct *task)
+{
+	handle_continue(signal, task);
+	return 0;
+}
+
+SEC("tp_btf/cgroup_notify_frozen")
+int BPF_PROG(cgroup_notify_frozen, struct cgroup *cgroup, const char *path, bool frozen)
+{
+	handle_freeze(cgroup, frozen);
+	return 0;
+}
+
+SEC("tp_btf/cgroup_attach_task")
+int BPF_PROG(cgroup_attach_task, struct cgroup *cgroup, const char *path, struct task_struct *task)
+{
+	if (is_target(nd_task_tgid(task)))
+		nd_write_process(task, ND_PROCESS_MOVED, 0, 0);
 	return 0;
 }

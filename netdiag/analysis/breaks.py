@@ -9,6 +9,7 @@ from netdiag.analysis.build import Seen, finding, milliseconds
 from netdiag.analysis.case import Case, Group
 from netdiag.analysis.links import NAN, Link, column, known
 from netdiag.analysis.pricing import setup_cost, successors
+from netdiag.analysis.standstill import Standstill, standstills
 from netdiag.findings import Finding, Learned, Severity
 
 __all__ = ["analyze", "stale"]
@@ -22,10 +23,10 @@ _TICKETS = 1300
 
 def analyze(case: Case) -> list[Finding]:
     """Return one finding per cause and group."""
-    resent = _resent(case)
+    resent, stops = _resent(case), standstills(case)
     found: list[Seen | None] = []
     for group in case.groups:
-        found += [_stale_race(group), _silent_drop(case, group, resent), _fork_shared(group)]
+        found += [_stale_race(group, stops), _silent_drop(case, group, resent), _fork_shared(group)]
         found += [_reset(group), _no_probes(case, group)]
     return [finding(case, seen) for seen in found if seen is not None]
 
@@ -58,8 +59,9 @@ def _rest_ms(link: Link) -> float:
     return (link.calls[-1].began_ns - link.calls[-2].last_byte_ns) / 1e6 if len(link.calls) >= 2 else NAN
 
 
-def _stale_race(group: Group) -> Seen | None:
-    raced = [link for link in group.links if stale(link)]
+def _stale_race(group: Group, stops: Standstill | None) -> Seen | None:
+    """Where the program had been stopped meanwhile, that is another cause: reuse.frozen-process."""
+    raced = [link for link in group.links if stale(link) and not (stops and stops.spoiled_ms(link))]
     if not raced:
         return None
     lost_ms = sum(max(0.0, (link.closing_ns - link.calls[-1].began_ns) / 1e6) for link in raced)

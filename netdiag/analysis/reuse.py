@@ -11,6 +11,7 @@ from netdiag.analysis.case import Case, Group
 from netdiag.analysis.claims import Check, Claim, at_exit
 from netdiag.analysis.links import Link, known
 from netdiag.analysis.lost_client import client_idle_expiry, client_per_call, client_per_thread
+from netdiag.analysis.lost_frozen import frozen_process
 from netdiag.analysis.lost_loop import loop_per_call
 from netdiag.analysis.lost_pool import cold_burst, pool_split, pool_too_small
 from netdiag.analysis.lost_process import process_per_call
@@ -67,7 +68,7 @@ def _claims(case: Case, group: Group) -> list[Claim]:
     span_ns = case.tables.span_ms * 1e6
     rest = [link for link in group.links if _lost(link) and not at_exit(link, group, span_ns)]
     tunnels = proxy_connect(case, group, rest)
-    claims: list[Claim] = [] if tunnels is None else [tunnels]
+    claims: list[Claim] = [claim for claim in (tunnels, frozen_process(case, rest)) if claim is not None]
     taken: set[int] = {link.row for claim in claims for link in claim.lost}
     rest = [link for link in rest if link.row not in taken]
     for check in CHECKS:

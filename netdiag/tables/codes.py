@@ -97,6 +97,11 @@ class ProcessKind(IntEnum):
     FORK = 2
     EXEC = 3
     EXIT = 4
+    STOPPED = 5
+    CONTINUED = 6
+    FROZEN = 7
+    THAWED = 8
+    MOVED = 9
 
 
 class WireClass(IntEnum):

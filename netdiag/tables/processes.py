@@ -85,6 +85,8 @@ def _lives(events: Columns) -> list[_Life]:
     for _, (pid, kind, at, parent, code, comm, filename) in sorted(
         zip(time, rows, strict=True), key=lambda pair: pair[0]
     ):
+        if kind > ProcessKind.EXIT:
+            continue  # it stands still or goes on: nothing that it is changes
         if kind == ProcessKind.FORK or pid not in open_lives:
             open_lives[pid] = _Life(pid)
             lives.append(open_lives[pid])

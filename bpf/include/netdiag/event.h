@@ -126,6 +126,11 @@ enum nd_process_kind {
 	ND_PROCESS_FORK = 2,
 	ND_PROCESS_EXEC = 3,
 	ND_PROCESS_EXIT = 4,
+	ND_PROCESS_STOPPED = 5, /* by a signal */
+	ND_PROCESS_CONTINUED = 6, /* a signal that lets it go on; also where it was not stopped */
+	ND_PROCESS_FROZEN = 7, /* all of its cgroup: tgid is 0 */
+	ND_PROCESS_THAWED = 8,
+	ND_PROCESS_MOVED = 9, /* into another cgroup */
 };
 
 struct process_event {

@@ -161,6 +161,15 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 };
 
+/* include/linux/signal_types.h */
+struct sigaction {
+	void *sa_handler; /* 0: SIG_DFL */
+};
+
+struct k_sigaction {
+	struct sigaction sa;
+};
+
 struct signal_struct {
 	atomic_t live;
 	int group_exit_code;
