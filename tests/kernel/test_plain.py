@@ -193,8 +193,9 @@ class Truth:
                     left += data
                     while b"\r\n\r\n" in left:
                         head, _, left = left.partition(b"\r\n\r\n")
-                        path = head.split()[1].strip(b"/").split(b"?")[0]
-                        self._answer(secure, port, int(path) if path.isdigit() else 0)
+                        words = head.split()
+                        if words[:1] == [b"GET"] or words[:1] == [b"POST"]:
+                            self._answer(secure, port, int(words[1].strip(b"/").split(b"?")[0] or 0))
         except OSError:
             return
 
