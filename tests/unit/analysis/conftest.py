@@ -244,7 +244,8 @@ class Calls:
 
     def tables(self) -> Tables:
         """Return the tables."""
-        return testing.tables(span_ms=self.span_ms, **self.rows)
+        rows: dict[str, Any] = self.rows
+        return testing.tables(span_ms=self.span_ms, **rows)
 
     def findings(self, **options: Any) -> list[Finding]:
         """Return what the analyses say; they all must be able to."""

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 import pytest
 
-from netdiag import testing
+from netdiag.analysis import run
 from netdiag.findings import Severity
+from netdiag.tables.model import Loss
 
 STEADY = [20.0] * 39
 STALLED = [20.0] * 24 + [1200.0] + [20.0] * 14
@@ -217,8 +218,6 @@ def test_lost_events_lower_the_confidence(calls):
     lossy = type(tables)(
         **{name: getattr(tables, name) for name in calls.rows},
         span_ms=tables.span_ms,
-        losses=(testing.Loss(probe="tcp", seen=10, lost=3),),
+        losses=(Loss(probe="tcp", seen=10, lost=3),),
     )
-    from netdiag.analysis import run
-
     assert [finding.confidence for finding in run(lossy)] == [pytest.approx(0.52, abs=0.01)]
