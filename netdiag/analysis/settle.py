@@ -15,7 +15,8 @@ _OPENERS = frozenset(
     for name in (
         "client-per-call", "process-per-call", "client-per-thread", "stream-closed-early", "body-unread", "cancelled",
         "client-idle-expiry", "server-idle-timeout", "server-max-requests", "server-max-age", "client-asks-close",
-        "server-close", "server-reload", "pool-too-small", "pool-split", "address-rotation", "upstream-close", "proxy-connect", "loop-per-call",
+        "server-close", "server-reload", "pool-too-small", "pool-split", "address-rotation", "upstream-close",
+        "proxy-connect", "loop-per-call",
     )
 )  # fmt: skip
 """Causes that make connections: the set-up of those is their cost."""

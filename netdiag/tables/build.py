@@ -10,6 +10,7 @@ import pandas as pd
 
 from netdiag.recording.reader import Recording
 from netdiag.tables import inside, quic
+from netdiag.tables.attempts import attempts
 from netdiag.tables.bursts import bursts, retransmits
 from netdiag.tables.closing import mark_close_notify, settle
 from netdiag.tables.codes import WireClass
@@ -67,6 +68,8 @@ def build(recording: Recording) -> Tables:
         said = hellos(recording.facts_of("hello"), found, tables["connections"], recording.start_ns)
         unobservable = _join(recording, tables, found, seen, said, whole=io is not None)
     _look_ups(recording, tables)
+    if "requests" in tables:
+        tables["requests"] = attempts(tables["requests"], tables["connections"])
     inside.tell(tables, recording.facts_of("inside"))
     quic.add(tables, recording.facts_of("quic"), recording.start_ns)
     tables["scheduling"] = scheduling(recording.facts_of("scheduling"), recording.start_ns)
