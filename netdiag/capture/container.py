@@ -115,9 +115,10 @@ class _Stretches:
     def all(self) -> Iterator[Batch]:
         """Yield all packets."""
         self._open()
-        more = True
-        while more and self._notes.stopped_at is None:
-            piece = self._source.read(_CHUNK)
+        more, used = True, 0
+        # a stretch may end before its data does: at a section of the other byte order
+        while (more or used) and self._notes.stopped_at is None:
+            piece = self._source.read(_CHUNK) if len(self._data) < _CHUNK + _MAX_BLOCK else b""
             more = bool(piece)
             data = self._data + piece + bytes(PAD)
             end = len(data) - PAD
@@ -178,7 +179,7 @@ class _Pcap(_Stretches):
         (network,) = struct.unpack_from(f"{self._order}I", self._data, 20)
         if major != 2:
             raise InputUnreadable(f"{self._source.name}: a pcap file of version {major} at byte 4; 2 is known")
-        self._link = network & 0x0FFFFFFF if network & 0x04000000 else network & 0xFFFF
+        self._link = network & 0xFFFF
         self._data = self._data[24:]
         self.position = 24
 
