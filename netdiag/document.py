@@ -102,9 +102,11 @@ def build(
     *,
     ignored: Sequence[Mapping[str, Any]] = (),
     failures: Sequence[tuple[str, str]] = (),
+    stalls: Mapping[int, Sequence[Mapping[str, object]]] | None = None,
 ) -> dict[str, Any]:
     """Return the document `netdiag.trace/1` of one recording.
 
+    `stalls` are those of streams, by row of requests, as `analysis.examine` tells them.
     `ignored` are findings that the configuration silences, as `{code, cause, severity, reason, expires}`.
     `failures` are analyses that could not judge these tables, and why: coverage says so. Where the
     recording lies is no part of the document: the same recording gives the same bytes.
@@ -115,6 +117,9 @@ def build(
     connections = _connections(tables, instant)
     handshakes = _handshakes(tables, instant, connections)
     requests = _requests(tables, instant, connections)
+    for row, found in (stalls or {}).items():
+        if requests[row]["stream"] is not None:
+            requests[row]["stream"]["stalls"] = [clean(dict(stall)) for stall in found]
     resolutions = _rows(getattr(tables, "resolutions", None), _resolution_spec(instant))
     document = {
         "schema": SCHEMA,

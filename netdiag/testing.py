@@ -306,7 +306,7 @@ def chunk(request_row: int, at: float, kind: str | None = "content", **columns: 
     """Return a row of chunks: a piece of a streamed answer (row number of its request), read as it came at `at` ms."""
     tokens = 1.0 if kind in {"content", "reasoning"} else 0.0
     default = {"request": request_row, "at_ns": at * 1e6, "read_ns": at * 1e6, "bytes": 60.0, "kind": kind}
-    return default | {"tokens": tokens} | _in_ns(columns)
+    return default | {"tokens": tokens, "events": 1.0} | _in_ns(columns)
 
 
 def record(row: int, direction: str, at: float, length: int = 100, **columns: Any) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from netdiag.analysis import (
@@ -20,6 +20,7 @@ from netdiag.analysis import (
     starved,
     stream_breaks,
     stream_reads,
+    stream_stalls,
     stream_waits,
     tls_course,
     tls_interception,
@@ -76,6 +77,8 @@ class Report:
 
     findings: tuple[Finding, ...]
     failures: tuple[Failure, ...]
+    stalls: Mapping[int, Sequence[Mapping[str, object]]] = field(default_factory=dict)
+    """The stalls of streams and whose they are, by row of requests."""
 
 
 def run(tables: Tables, options: Options | None = None) -> list[Finding]:
@@ -96,7 +99,13 @@ def examine(tables: Tables, options: Options | None = None) -> Report:
             failures.append(Failure(analysis=analysis.__module__, reason=f"{type(error).__name__}: {error}"))
     if tables.lossy or tables.truncated:
         found = [replace(finding, confidence=round(finding.confidence * _LOSSY, 2)) for finding in found]
-    return Report(findings=tuple(sorted(settle(found), key=_rank)), failures=tuple(failures))
+    try:
+        stalls = stream_stalls.told(case)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        stalls = {}
+        failures.append(Failure(analysis=stream_stalls.__name__, reason=f"{type(error).__name__}: {error}"))
+    findings = tuple(sorted(settle(found), key=_rank))
+    return Report(findings=findings, failures=tuple(failures), stalls=stalls)
 
 
 def _rank(finding: Finding) -> tuple[int, bool, float, str, int, str]:

@@ -31,7 +31,8 @@ _BULK = 8192
 """Plain reads that are mostly larger than this carry a body, no stream."""
 
 HEARTBEAT = "heartbeat"
-_BEFORE_TOKENS = frozenset({"role", HEARTBEAT})
+_SPOKEN = frozenset({"content", "reasoning"})
+_SILENT = frozenset({"role", HEARTBEAT, "done"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,10 @@ class Piece:
     bytes: float
     kind: str | None
     """`content`, `reasoning`, `role`, `usage`, `heartbeat`, `done`, `error`, `other`; None: nobody knows."""
-    tokens: float
+    events: float
+    """Events that ended in it, NaN = not known."""
+    token_ns: float
+    """Arrival of the first event with content in it, NaN where there is none."""
 
     @property
     def heartbeat(self) -> bool:
@@ -81,16 +85,18 @@ class Streams:
 
     @property
     def tokens(self) -> tuple[Piece, ...]:
-        """The pieces from the first token on, heartbeats left out."""
-        said = [piece for piece in self.pieces if not piece.heartbeat]
-        first = next((index for index, piece in enumerate(said) if piece.kind not in _BEFORE_TOKENS), len(said))
-        return tuple(said[first:])
+        """The pieces with content or reasoning; where none is told, all but those that hold nothing."""
+        spoken = tuple(piece for piece in self.pieces if piece.kind in _SPOKEN)
+        return spoken or tuple(piece for piece in self.pieces if piece.kind not in _SILENT)
 
     @property
     def first_token_ms(self) -> float:
         """From the last byte of the request to the first token's arrival (the first piece where none is told)."""
         tokens = self.tokens
-        return (tokens[0].at_ns - self.call.sent_ns) / _MS if tokens and known(self.call.sent_ns) else NAN
+        if not tokens or not known(self.call.sent_ns):
+            return NAN
+        first = tokens[0].token_ns if known(tokens[0].token_ns) else tokens[0].at_ns
+        return (first - self.call.sent_ns) / _MS
 
     @property
     def gaps_ms(self) -> tuple[float, ...]:
@@ -108,7 +114,7 @@ def streams_of(case: Case, calls: Iterable[Asked]) -> tuple[Streams, ...]:
     reads: dict[int, list[tuple[object, ...]]] = {}
     found = []
     for call in calls:
-        mine = chunks.of(call.row, "at_ns", "read_ns", "bytes", "kind", "tokens") if chunks else []
+        mine = chunks.of(call.row, "at_ns", "read_ns", "bytes", "kind", "events", "token_ns") if chunks else []
         maybe = mine or call.source == "sockets" or (call.source == "records" and call.stream is not None)
         if not maybe:
             continue
@@ -130,13 +136,19 @@ def streams_of(case: Case, calls: Iterable[Asked]) -> tuple[Streams, ...]:
 
 def _of_chunks(rows: Sequence[tuple[object, ...]]) -> tuple[Piece, ...]:
     found = []
-    for at, read, size, kind, tokens in rows:
+    for at, read, size, kind, events, token in rows:
         arrived, had = number(at), number(read)
         when = arrived if known(arrived) else had
         if known(when):
-            found.append(
-                Piece(at_ns=when, read_ns=had, bytes=number(size), kind=text(kind), tokens=number(tokens)),
+            piece = Piece(
+                at_ns=when,
+                read_ns=had,
+                bytes=number(size),
+                kind=text(kind),
+                events=number(events),
+                token_ns=number(token),
             )
+            found.append(piece)
     return tuple(sorted(found, key=lambda piece: piece.at_ns))
 
 
@@ -171,11 +183,15 @@ def _runs(data: Sequence[tuple[float, float]]) -> list[Piece]:
     for at, size in sorted(data):
         if runs and at - last < _PAUSE_NS:
             before = runs.pop()
-            runs.append(Piece(at_ns=before.at_ns, read_ns=NAN, bytes=before.bytes + size, kind=None, tokens=NAN))
+            runs.append(_run(before.at_ns, before.bytes + size))
         else:
-            runs.append(Piece(at_ns=at, read_ns=NAN, bytes=size, kind=None, tokens=NAN))
+            runs.append(_run(at, size))
         last = at
     return runs
+
+
+def _run(at: float, size: float) -> Piece:
+    return Piece(at_ns=at, read_ns=NAN, bytes=size, kind=None, events=NAN, token_ns=NAN)
 
 
 def _lags(call: Asked, rows: Sequence[tuple[object, ...]], pieces: Sequence[Piece]) -> tuple[Lag, ...]:

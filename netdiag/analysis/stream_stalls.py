@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from netdiag.analysis.links import Link, known, number
-from netdiag.analysis.stream_pieces import Piece, Streams
+from netdiag.analysis.stream_pieces import Piece, Streams, streams_of
 
 if TYPE_CHECKING:
     from netdiag.analysis.case import Case
 
-__all__ = ["LEAST_MS", "Blame", "Path", "Stall", "paths_of", "stalls_of", "usual_ms"]
+__all__ = ["LEAST_MS", "Blame", "Path", "Stall", "paths_of", "stalls_of", "told", "usual_ms"]
 
 Blame = Literal["server", "network", "reader"]
 
@@ -153,6 +153,29 @@ def _slow_start(tokens: Sequence[Piece], index: int, link: Link, gaps: Sequence[
     due = gaps[index] / max(usual_ms(gaps), 1.0)
     piled = second.bytes / usual
     return 0.5 * link.rtt_ms <= trip <= 2.5 * link.rtt_ms and piled >= max(3.0, 0.3 * due) and first.bytes <= 2 * usual
+
+
+def told(case: Case) -> dict[int, list[dict[str, object]]]:
+    """Return the stalls of every stream as `requests[].stream.stalls` tells them, by row of requests.
+
+    What lay unread for as long as a stall is one, too: the reader's.
+    """
+    found: dict[int, list[dict[str, object]]] = {}
+    calls = [call for asked in case.asked.values() for call in asked]
+    streams = streams_of(case, calls)
+    paths = paths_of(case, (stream.call.link for stream in streams))
+    for stream in streams:
+        stalls = [
+            (stall.from_ns, stall.ms, str(stall.blame), stall.why)
+            for stall in stalls_of(stream, paths[stream.call.link.row])
+        ]
+        late = [lag for lag in stream.lags if lag.ms >= LEAST_MS]
+        stalls += [(lag.from_ns, lag.ms, "reader", "data lay in the socket until the program read it") for lag in late]
+        found[stream.call.row] = [
+            {"at_ms": (at - stream.call.sent_ns) / _MS, "gap_ms": ms, "blame": blame, "why": why}
+            for at, ms, blame, why in sorted(stalls)
+        ]
+    return found
 
 
 def paths_of(case: Case, links: Iterable[Link]) -> Mapping[int, Path]:

@@ -119,11 +119,11 @@ def _growth(slow: Sequence[Streams]) -> str | None:
 
 
 def _arrivals(stream: Streams) -> list[tuple[float, float]]:
-    """Return the instants at which tokens came, and how many came at each."""
+    """Return the instants at which events came, and how many came at each."""
     found: list[tuple[float, float]] = []
     last = -1e18
     for piece in stream.tokens:
-        count = piece.tokens if known(piece.tokens) else 0.0
+        count = piece.events if known(piece.events) else 0.0
         if found and piece.at_ns - last < _LUMP_NS:
             found[-1] = (found[-1][0], found[-1][1] + count)
         else:

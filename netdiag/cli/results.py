@@ -61,7 +61,7 @@ def examine(recording: Recording, output: Output, *, today: date | None = None) 
     day = datetime.now(UTC).date() if today is None else today
     reported, ignored = config.split(report.findings, ignores, day)
     failures = [(failure.analysis, failure.reason) for failure in report.failures]
-    document = build(recording, built, reported, ignored=ignored, failures=failures)
+    document = build(recording, built, reported, ignored=ignored, failures=failures, stalls=report.stalls)
     return Examined(document=document, tables=built)
 
 

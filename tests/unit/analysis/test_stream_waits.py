@@ -65,7 +65,7 @@ def lumps(calls, *, bursts, each, apart, first, count=3, **columns):
         number = calls.stream(row, index * 10_000.0, gaps, first=first, **columns)
         for chunk in calls.rows["chunks"]:
             if chunk["request"] == number:
-                chunk["tokens"] = float(each)
+                chunk["events"] = float(each)
 
 
 @pytest.mark.parametrize(
