@@ -66,7 +66,10 @@ class Frames:
             body = bytes(self._buffer[at + _HEADER.size : end])
             at = end
             if stream == CONTROL:
-                self._control(parse_json(body))
+                try:
+                    self._control(parse_json(body))
+                except (KeyError, TypeError) as error:
+                    raise ValueError(f"a message that is none: {error!r}") from error
             elif stream in self.layouts:
                 yield self.layouts[stream], body
             else:
