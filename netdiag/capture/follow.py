@@ -82,9 +82,7 @@ class Talk:
         if self._settled and not self._handlers:
             self._walk(ours, theirs)
             return
-        merged: list[Side] = sorted(
-            [(True, piece) for piece in ours] + [(False, piece) for piece in theirs], key=_instant
-        )
+        merged = _in_order_of_time(ours, theirs)
         begin = 0
         if not self._settled:
             for index, side in enumerate(merged):
@@ -105,8 +103,9 @@ class Talk:
 
     def end(self, at_ns: int) -> None:
         """Nothing more comes."""
+        clean = None if not self._flow.closing_ns else not self._flow.reset
         for handler in self._handlers:
-            handler.end(at_ns)
+            handler.end(at_ns, clean=clean)
         self._handlers = []
         if self._walkers is not None:
             for send, walker in zip((True, False), self._walkers, strict=True):
@@ -192,5 +191,12 @@ class Talk:
             handler.feed(chunks)
 
 
-def _instant(side: Side) -> int:
-    return side[1][3]
+def _in_order_of_time(ours: Sequence[Piece], theirs: Sequence[Piece]) -> list[Side]:
+    """Merge both directions; in each the order stays, for bytes are there when those before them are."""
+    found: list[Side] = []
+    for send, pieces in ((True, ours), (False, theirs)):
+        latest = 0
+        for offset, length, held, at, data, place in pieces:
+            latest = max(latest, at)
+            found.append((send, (offset, length, held, latest, data, place)))
+    return sorted(found, key=lambda side: side[1][3])

@@ -327,5 +327,8 @@ def _wanted(udp: Segments, sink: DatagramSink) -> NDArray[np.bool_]:
         at = np.minimum(udp.payload, len(data) - 8)
         version = np.lib.stride_tricks.sliding_window_view(data, 4)[at + 1]
         number = np.ascontiguousarray(version).view(">u4")[:, 0]
-        wanted |= (data[at] & _QUIC_FORM == _QUIC_FORM) & np.isin(number, _QUIC_VERSIONS) & (udp.held > 6)
+        quic = (data[at] & _QUIC_FORM == _QUIC_FORM) & np.isin(number, _QUIC_VERSIONS) & (udp.held > 6)
+        # packets of such a connection with a short header look like anything: they are known by who sends them
+        known = [*udp.source[quic].tolist(), *udp.destination[quic].tolist()]
+        wanted |= np.isin(udp.source, known) & np.isin(udp.destination, known)
     return wanted
