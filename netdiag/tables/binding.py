@@ -35,6 +35,7 @@ _AHEAD_NS = 2e6
 """A program cannot have read what arrives later; clocks of two probes differ by less than that."""
 _MOST_CANDIDATES = 512
 _HTTP2 = 3
+_COMPLETE = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +158,8 @@ def _fit(group: pd.DataFrame, conversation: Conversation | None, lanes: _Lanes, 
     """Return the clocks of both directions where a conversation's bytes lie in the records of a connection."""
     whole = conversation is None or conversation.whole
     http2 = bool((group["protocol"] == _HTTP2).any())
-    asked = _asked(group, ("request_first", "request_end"), "began")
-    answered = _asked(group, ("response_first", "response_end"), "first_byte")
+    asked = _asked(group, "request_first", "request_end", "began")
+    answered = _asked(group, "response_first", "response_end", "first_byte")
     mine = _lay(asked, lanes.of(row, client=True), whole=whole, loose=http2)
     if mine is None:
         return None
@@ -168,11 +169,13 @@ def _fit(group: pd.DataFrame, conversation: Conversation | None, lanes: _Lanes, 
     return mine, theirs
 
 
-def _asked(group: pd.DataFrame, names: Sequence[str], instant: str) -> _Asked:
+def _asked(group: pd.DataFrame, first: str, end: str, instant: str) -> _Asked:
+    """Return the offsets of what is whole: a message that was given up ends anywhere in a record."""
     known = group[group[instant].notna()]
-    offsets = np.unique(np.concatenate([known[name].to_numpy(np.int64) for name in names])) if len(known) else None
-    if offsets is None:
+    if not len(known):
         return _Asked(np.zeros(0, np.int64), float("nan"))
+    ends = known[known["result"] == _COMPLETE][end]
+    offsets = np.unique(np.concatenate((known[first].to_numpy(np.int64), ends.to_numpy(np.int64))))
     return _Asked(offsets[:_MOST_OFFSETS], float(known[instant].min()))
 
 
