@@ -9,7 +9,7 @@ from typing import Any
 
 from netdiag.render import Options
 from netdiag.render.html import page_environment
-from netdiag.render.route_map import stops
+from netdiag.render.route_map import stops, unwrapped
 from netdiag.render.route_table import headline, loss, ms, why
 
 __all__ = ["render"]
@@ -33,16 +33,16 @@ def render(document: Mapping[str, Any], options: Options) -> str:  # noqa: ARG00
 def _map(document: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the picture's marks and lines in pixels; None where fewer than two places are known.
 
-    Plate carrée, cut to what the way crosses; a way over the date line runs off the edge it is nearer to.
+    Plate carrée, cut to what the way crosses, over the date line too.
     """
-    places = stops(document)
+    places = unwrapped(stops(document))
     if len(places) < 2:
         return None
     west, east = min(one["lon"] for one in places), max(one["lon"] for one in places)
     south, north = min(one["lat"] for one in places), max(one["lat"] for one in places)
     west, east, south, north = (
-        max(-180.0, west - _MARGIN_DEGREES),
-        min(180.0, east + _MARGIN_DEGREES),
+        west - _MARGIN_DEGREES,
+        east + _MARGIN_DEGREES,
         max(-90.0, south - _MARGIN_DEGREES),
         min(90.0, north + _MARGIN_DEGREES),
     )
@@ -57,6 +57,6 @@ def _map(document: Mapping[str, Any]) -> dict[str, Any] | None:
         "height": round((north - south) * scale, 1),
         "marks": marks,
         "lines": lines,
-        "meridians": [round((degree - west) * scale, 1) for degree in range(-180, 181, 30) if west < degree < east],
+        "meridians": [round((degree - west) * scale, 1) for degree in range(-540, 541, 30) if west < degree < east],
         "parallels": [round((north - degree) * scale, 1) for degree in range(-60, 90, 30) if south < degree < north],
     }

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the way goes, as a small map of characters: places in order, on a grid of latitude and longitude."""
+"""Where the way goes, as a small map of characters: places in order, the north up."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from netdiag.text import safe
 
-__all__ = ["draw", "stops"]
+__all__ = ["draw", "stops", "unwrapped"]
 
-_ROWS = 12
-_TOP, _BOTTOM = 72.0, -56.0
+_ROWS, _LEAST_ROWS, _COLUMNS, _MARGIN = 10, 3, 60, 2
+_LEAST_DEGREES = 4.0
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -38,26 +38,57 @@ def stops(document: Mapping[str, Any], path: int = 0) -> list[dict[str, Any]]:
     return found
 
 
+def unwrapped(places: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return places with longitudes that go on over the date line: no step is longer than half the way around."""
+    found: list[dict[str, Any]] = []
+    for place in places:
+        lon = place["lon"]
+        if found:
+            lon += 360.0 * round((found[-1]["lon"] - lon) / 360.0)
+        found.append({**place, "lon": lon})
+    return found
+
+
 def draw(document: Mapping[str, Any], width: int) -> Iterator[str]:
-    """Yield lines of a map with a letter per place and a legend; nothing where fewer than two places are known."""
-    places = stops(document)[: len(_LETTERS)]
+    """Yield lines of a map with a letter per place, and a legend; nothing where fewer than two places are known.
+
+    It shows what the way crosses and no more. A character is taken as twice as high as wide.
+    """
+    places = unwrapped(stops(document)[: len(_LETTERS)])
     if len(places) < 2:
         return
-    grid = [[" "] * width for _ in range(_ROWS)]
+    west, north = min(one["lon"] for one in places), max(one["lat"] for one in places)
+    wide = max(_LEAST_DEGREES, max(one["lon"] for one in places) - west)
+    high = max(1.0, north - min(one["lat"] for one in places))
+    columns = min(width - 2 * _MARGIN, _COLUMNS)
+    rows = min(_ROWS, max(_LEAST_ROWS, round(columns * high / wide / 2) + 1))
+    cells = [
+        (
+            round((north - one["lat"]) / high * (rows - 1)),
+            _MARGIN + round((one["lon"] - west) / wide * (columns - 1)),
+        )
+        for one in places
+    ]
+    grid = [[" "] * width for _ in range(rows)]
+    for one, other in pairwise(cells):
+        _line(grid, one, other)
+    for at, (row, column) in enumerate(cells):
+        free = next((c for c in range(column, width) if grid[row][c] not in _LETTERS), column)
+        grid[row][free] = _LETTERS[at]
+    yield from ("".join(line).rstrip() for line in grid)
+    line = ""
+    for text in _legend(places):
+        if line and len(line) + 2 + len(text) > width:
+            yield line
+            line = ""
+        line = f"{line}  {text}" if line else text
+    yield line
+
+
+def _legend(places: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for at, place in enumerate(places):
-        row, column = _cell(place["lat"], place["lon"], width)
-        grid[row][column] = _LETTERS[at]
-    for one, other in pairwise(places):
-        _line(grid, _cell(one["lat"], one["lon"], width), _cell(other["lat"], other["lon"], width))
-    used = [row for row, line in enumerate(grid) if any(letter != " " for letter in line)]
-    for line in grid[min(used) : max(used) + 1]:
-        yield "".join(line).rstrip()
-    yield "  ".join(f"{_LETTERS[at]} {safe(place['city'] or '?')}" for at, place in enumerate(places))
-
-
-def _cell(lat: float, lon: float, width: int) -> tuple[int, int]:
-    row = round((_TOP - min(_TOP, max(_BOTTOM, lat))) / (_TOP - _BOTTOM) * (_ROWS - 1))
-    return row, min(width - 1, max(0, round((lon + 180) / 360 * (width - 1))))
+        where = "" if not place["ttl"] or place["ms"] is None else f" (hop {place['ttl']}, {place['ms']:.0f} ms)"
+        yield f"{_LETTERS[at]} {safe(place['city'] or '?')}{where}"
 
 
 def _line(grid: list[list[str]], start: tuple[int, int], end: tuple[int, int]) -> None:
@@ -65,5 +96,4 @@ def _line(grid: list[list[str]], start: tuple[int, int], end: tuple[int, int]) -
     for step in range(1, steps):
         row = round(start[0] + (end[0] - start[0]) * step / steps)
         column = round(start[1] + (end[1] - start[1]) * step / steps)
-        if grid[row][column] == " ":
-            grid[row][column] = "·"
+        grid[row][column] = "·"

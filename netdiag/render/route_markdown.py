@@ -45,7 +45,10 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield from _list(
         "Unusual packets", [f"{one['ip']}: {text}" for one in document.get("odd", ()) for text in one["says"]]
     )
-    data = [f"{row['source']}: {row['date'] or 'no date'}, {row['licence']}" for row in document["data"]]
+    data = [
+        f"{row['source']}: {row['date'] or 'no date'}, {row['licence'] or 'no licence named'}"
+        for row in document["data"]
+    ]
     yield from _list("Data", [*data, *(row["attribution"] for row in document["data"] if row["attribution"])])
     asked = [f"{row['purpose']}: {row['address']}, {row['count']} times" for row in document["asked"]]
     yield from _list("Asked", asked)
@@ -64,9 +67,15 @@ def _address(one: Mapping[str, Any], port: int) -> str:
         endpoint(one["ip"], port) or one["ip"],
         f"served from {one['pop']} ({one['pop_source']})" if one["pop"] else "served from an unknown place",
         f"connect {times}, n = {figures['n']}",
+        _tls(one),
         loss(one["loss"]),
     ]
     return escape(", ".join(part for part in parts if part))
+
+
+def _tls(one: Mapping[str, Any]) -> str:
+    tls = one.get("tls_ms")
+    return f"TLS min {ms(tls['min'])}, median {ms(tls['median'])} ms, n = {tls['n']}" if tls and tls["n"] else ""
 
 
 def _list(title: str, items: Sequence[str]) -> Iterator[str]:
@@ -79,7 +88,9 @@ def _list(title: str, items: Sequence[str]) -> Iterator[str]:
 
 
 def _path(document: Mapping[str, Any], path: Mapping[str, Any]) -> Iterator[str]:
-    flow = "one flow" if path["flow"] == "single" else "several flows"
+    flow, source = "each probe from a source port of its own", path.get("source") or {}
+    if path["flow"] == "single":
+        flow = f"one flow from {escape(source.get('ip') or UNKNOWN)} port {source.get('port') or UNKNOWN}"
     yield ""
     yield f"## Path to {escape(path['ip'])}"
     yield ""

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 from netdiag.render import Options
-from netdiag.render.layout import Paper
+from netdiag.render.layout import Paper, wrap
 from netdiag.render.route_table import headline, ms
 from netdiag.text import fit, safe
 from netdiag.units import UNKNOWN
@@ -19,8 +19,16 @@ __all__ = ["render"]
 def render(documents: Sequence[tuple[str, Mapping[str, Any]]], options: Options) -> str:
     """Return both checks in two columns; each comes with the name of its file."""
     paper = Paper(width=options.width, color=options.color)
-    columns = [[*_about(name, document), *_hops(document)] for name, document in documents]
     half = (options.width - 3) // 2
+    parts = [
+        [
+            [part for text in _about(name, document) for part in (list(wrap(text, half)) or [""])]
+            for name, document in documents
+        ],
+        [_hops(document) for _, document in documents],
+    ]
+    height = max(len(column) for column in parts[0])
+    columns = [[*about, *[""] * (height - len(about)), *hops] for about, hops in zip(parts[0], parts[1], strict=True)]
     for left, right in zip_longest(*columns, fillvalue=""):
         paper.line(f"{fit(left, half)} │ {right}")
     return paper.text()

@@ -25,6 +25,7 @@ _VERDICTS = {
 _AS_CELLS, _PLACE_CELLS, _MS_CELLS, _HOP_CELLS = 17, 15, 6, 4
 _LEAST_ADDRESS, _MOST_ADDRESS = 13, 22
 _CARRIER = ipaddress.ip_network("100.64.0.0/10")
+_PLAIN_REASONS = ("lowest score", "within the limits", "nothing measured")
 _ACTIONS = {"enable-neighbour": "enable neighbour"}
 
 
@@ -113,6 +114,8 @@ def _path(paper: Paper, document: Mapping[str, Any], path: Mapping[str, Any], *,
     parts = [f"target {endpoint(safe(path['ip']), port)}", path["protocol"].upper()]
     if figures.get("min") is not None:
         parts.append(f"min {ms(figures['min'])}, median {ms(figures['median'])} ms")
+    if address and address.get("tls_ms") and address["tls_ms"]["min"] is not None:
+        parts[-1] += f", TLS {ms(address['tls_ms']['min'])} ms"
     if address:
         parts.append(loss(address["loss"]) or _outcomes(address))
     heading = "  ".join(part for part in parts if part)
@@ -250,10 +253,15 @@ def _pops(paper: Paper, document: Mapping[str, Any]) -> None:
         losses = f"{lost['lost']}/{lost['sent']}" if lost["sent"] else UNKNOWN
         load = "unknown" if row["load_pct"] is None else f"{row['load_pct']:.0f} %"
         action = _ACTIONS.get(row["action"], row["action"])
-        reason = "" if row["action"] in ("prefer", "keep") else f" ({safe(row['why'])})"
         left = f" {fit(safe(row['pop'] or UNKNOWN), 6)} {fit(_ip(row['ip'], width), width)}"
         figures = f"{fit(ms(row['rtt_ms']), 8, right=True)} {fit(ms(row['deviation_ms']), 10, right=True)}"
-        paper.line(f"{left} {figures}  {fit(losses, 6)} {fit(load, 8)} {action}{reason}")
+        paper.line(f"{left} {figures}  {fit(losses, 6)} {fit(load, 8)} {action}")
+        if row["action"] not in ("prefer", "keep") or row["why"] not in _PLAIN_REASONS:
+            paper.labelled("why", f"{safe(row['why'])}{_until(row)}", indent=1)
+
+
+def _until(row: Mapping[str, Any]) -> str:
+    return "" if row["until"] is None else f", until {row['until'][11:19]} UTC"
 
 
 def _apart(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

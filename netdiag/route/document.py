@@ -102,6 +102,11 @@ def _address(address: Address) -> dict[str, Any]:
             "p95": to_ms(rtt.p95_ms) if rtt else None,
             "n": rtt.n if rtt else 0,
         },
+        "tls_ms": {
+            "min": to_ms(address.tls.min_ms) if address.tls else None,
+            "median": to_ms(address.tls.median_ms) if address.tls else None,
+            "n": address.tls.n if address.tls else 0,
+        },
         "loss": asdict(loss),
         "outcomes": dict(address.outcomes),
         "groups": [
@@ -135,6 +140,7 @@ def _path(survey: Survey, view: View) -> dict[str, Any]:
         "method": str(trace.method),
         "privileged": trace.privileged,
         "flow": "single" if trace.single_flow else "multi",
+        "source": {"ip": trace.flows[0].source_ip, "port": trace.flows[0].source_port} if trace.flows else None,
         "reached": view.path.reached,
         "hops": [_hop(survey, view, hop) for hop in view.path.hops],
         "as_path": [asdict(step) for step in view.steps],

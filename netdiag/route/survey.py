@@ -59,6 +59,8 @@ class Address:
     pop_source: str | None
     located: Located | None
     rtt: Figures | None
+    tls: Figures | None
+    """TLS handshakes on standing connections."""
     loss: Loss
     clusters: tuple[Cluster, ...]
     ports: int
@@ -194,6 +196,7 @@ def _address(
         pop_source={"header": "header", "rdns": "rdns", "exchange": "rdns", "database": "database"}.get(source or ""),
         located=located,
         rtt=rtt,
+        tls=figures.of(tried.tls.handshake_ms for one in connects for tried in one.attempts if tried.tls is not None),
         loss=loss.of(connects),
         clusters=flips.clusters(connects[0]) if connects else (),
         ports=len({attempt.source_port for one in connects for attempt in one.attempts}),

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import copy
 
-from netdiag.render.route_map import draw, stops
+from netdiag.render.route_map import draw, stops, unwrapped
 from netdiag.route import document
 from netdiag.route.knowledge import Knowledge
 from netdiag.route.survey import examine
@@ -18,9 +18,17 @@ def test_places_in_order_each_once_in_a_row():
 
 def test_a_map_with_its_legend():
     *lines, legend = draw(MADE, 80)
-    assert legend == "a Berlin  b New York  c Frankfurt"
+    assert legend == "a Berlin  b New York (hop 3, 80 ms)  c Frankfurt (hop 6, 87 ms)"
     assert any("·" in line for line in lines)
     assert all(len(line) <= 80 for line in lines)
+    columns = {letter: next(line.index(letter) for line in lines if letter in line) for letter in "abc"}
+    assert columns["b"] < columns["c"] < columns["a"], "west is left"
+
+
+def test_a_way_over_the_date_line_goes_on():
+    places = [{"city": "Sydney", "lat": -33.9, "lon": 151.2}, {"city": "Los Angeles", "lat": 33.9, "lon": -118.4}]
+    lons = [one["lon"] for one in unwrapped([*places, *places])]
+    assert lons == [151.2, 241.6, 151.2, 241.6]
 
 
 def test_doubtful_places_are_not_drawn():
