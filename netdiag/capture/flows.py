@@ -185,6 +185,9 @@ class Flows:
             if current >= 0:
                 found[run].append((places[run], current))
             for place in news:
+                if found[run] and self._overtaken(found[run][-1], place, flags):
+                    self._begin(current, int(seq[place]), int(direction[place]))
+                    continue
                 current = self._open(keys[run], current, int(seq[place]), int(time[place]), int(direction[place]))
                 if found[run] and found[run][-1][0] == place:
                     found[run][-1] = (place, current)
@@ -200,9 +203,18 @@ class Flows:
         if current >= 0:
             self.all[current].replaced = True
         number = self._add(key, at)
+        self._begin(number, seq, direction)
+        return number
+
+    def _begin(self, number: int, seq: int, direction: int) -> None:
         flow = self.all[number]
         flow.syn_seq, flow.client, flow.sure = seq, direction, True
-        return number
+
+    def _overtaken(self, part: tuple[int, int], place: int, flags: Ints) -> bool:
+        """Tell whether the answer to this SYN was captured before it: nothing but that of its connection came yet."""
+        start, number = part
+        flow = self.all[number]
+        return not flow.sure and start < place and bool((flags[start:place] & (SYN | ACK) == SYN | ACK).all())
 
     def _add(self, key: bytes, at: int) -> int:
         number = len(self.all)
