@@ -7,7 +7,7 @@ that refuses it for want of trust, or that fetches the issuer first; and no sign
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from netdiag.analysis.build import Seen
 from netdiag.analysis.case import Case
@@ -48,6 +48,8 @@ def incomplete_chain(server: Server, failed: Sequence[Shake], chains: Chains) ->
     """Return what was seen of handshakes that failed, or had to fetch, for want of the issuer's certificate."""
     without = {shake.id for shake in server.shakes if _lacks_issuer(shake, chains)}
     refused = [shake for shake in failed if shake.id in without and (shake.alert in _UNTRUSTED or _gave_up(shake))]
+    if not refused:
+        refused = _unasked(server, without)
     fetching = [shake for shake in server.completed() if shake.id in without and chains.fetched(shake)]
     hurt = refused or (fetching if len(fetching) >= _HABIT else [])
     if not hurt:
@@ -55,9 +57,19 @@ def incomplete_chain(server: Server, failed: Sequence[Shake], chains: Chains) ->
     issuers = {shake.chain[0].issuer for shake in hurt if shake.chain}
     seen_elsewhere = bool(issuers & chains.intermediates)
     published = all(shake.chain and shake.chain[0].fetchable for shake in hurt)
-    accepted = any(shake.id in without and not chains.fetched(shake) for shake in server.completed())
+    accepted = any(
+        shake.id in without and not chains.fetched(shake) for shake in server.completed() if shake not in hurt
+    )
     certain = seen_elsewhere or bool(fetching)
-    confidence = 0.95 if certain else 0.5 if accepted or any(map(_gave_up, refused)) else 0.8 if published else 0.65
+    confidence = (
+        0.95
+        if certain
+        else 0.5
+        if accepted or not all(shake.alert for shake in refused)
+        else 0.8
+        if published
+        else 0.65
+    )
     times = [_took_ms(shake) for shake in hurt]
     return saw(
         "tls.incomplete-chain",
@@ -89,8 +101,17 @@ def _gave_up(shake: Shake) -> bool:
     return shake.alert is None and shake.link.closed_by == "local" and shake.outcome == "failed"
 
 
+def _unasked(server: Server, without: Container[str]) -> list[Shake]:
+    """A program that looks at the certificate after the handshake: it closes each connection and asks for nothing."""
+    done = server.completed()
+    quiet = [shake for shake in done if shake.id in without and shake.link.app == 0 and shake.link.closed_by == "local"]
+    return quiet if len(quiet) >= _HABIT and len(quiet) == len(done) else []
+
+
 def _took_ms(shake: Shake) -> float:
-    return shake.client_ms if shake.completed else (shake.link.closing_ns - shake.started_ns) / 1e6
+    if shake.completed and known(shake.link.app) and shake.link.app > 0:
+        return shake.client_ms
+    return (shake.link.closing_ns - shake.started_ns) / 1e6
 
 
 def _sent(shake: Shake) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -194,6 +195,31 @@ def assert_waits(seen, logged, worked):
     ordered = sorted(more.values())
     assert at(ordered, 0.1) < 3.0
     assert at(ordered, 0.5) < (2.0 if QUIET else 15.0)
+
+
+def test_a_stripped_program_with_rustls(authority, keys, lab_python, tmp_path):
+    """uv is written in Rust and has no symbols; it asks each index for each package, several at a time."""
+    uv = Path(lab_python).with_name("uv")
+    if not uv.exists():
+        pytest.skip("needs uv among the client libraries: run scripts/setup --lab")
+    chosen = {name: SERVERS[name] for name in ("13", "12", "12-stateful")}
+    with upstream() as api, nginx(tmp_path / "nginx", chosen, keys, answer=api.directive) as server:
+        ask = [str(uv), "pip", "compile", "-", "--no-cache", "--no-config", "--quiet"]
+        loops = [
+            f"printf 'alpha\\nbeta\\ngamma\\n' | {shlex.join([*ask, '--index-url', server.url(name, path)])} || true"
+            for name in chosen
+            for path in ("/keep", "/close")
+        ]
+        env = ["env", f"SSL_CERT_FILE={authority.cert}", "UV_HTTP_RETRIES=0", f"HOME={tmp_path}"]
+        document, _ = traced(tmp_path, [*env, "sh", "-c", f"({'; '.join(loops)}) 2>/dev/null"])
+        logged = server.logged(18)
+    assert len(logged) >= 18
+    seen = Seen(document, set(server.ports.values()))
+    assert_handshakes(seen, logged)
+    assert_requests(seen, logged)
+    waits = [entry["wait_ms"] for entry in seen.requests if entry["wait_ms"] is not None]  # some it gives up itself
+    assert len(waits) >= 9
+    assert min(waits) >= min(api.took_ms)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ REFUSED: dict[str, Any] = {"outcome": "failed", "alert": "unknown_ca", "duration
 SILENT: dict[str, Any] = REFUSED | {"alert": None}
 
 
-def play(*shakes, fetches=(), remote="192.0.2.1"):
+def play(*shakes, fetches=(), remote="192.0.2.1", **ends):
     """Play handshakes of TLS 1.2, a second apart; `fetches` are instants (ms) of connections to port 80."""
     rows = [
         {
@@ -38,8 +38,8 @@ def play(*shakes, fetches=(), remote="192.0.2.1"):
     ]  # fmt: skip
     links = [
         connection(
-            opened_at=row * 1000.0 - 3, established_at=row * 1000.0 - 1, rtt_ms=0.1, min_rtt_ms=0.1, requests=1.0,
-            encrypted=True, bytes_received=900.0, remote_ip=remote,
+            opened_at=row * 1000.0 - 3, established_at=row * 1000.0 - 1, rtt_ms=0.1, min_rtt_ms=0.1,
+            encrypted=True, bytes_received=900.0, remote_ip=remote, **({"requests": 1.0} | ends),
             **({"closed_by": "local", "close": "fin", "closing_at": row * 1000.0 + 20} if "outcome" in shake else {}),
         )
         for row, shake in enumerate(shakes)
@@ -115,3 +115,14 @@ def test_a_program_that_fetches_the_issuer_first():
 @pytest.mark.parametrize("fetches", [[5.0, 1005.0], [45.0, 1045.0, 2045.0], [-5.0, 995.0, 1995.0]])
 def test_requests_at_other_times_are_no_fetches(fetches):
     assert "tls.incomplete-chain" not in play(*[{}] * 3, fetches=fetches)
+
+
+QUIET: dict[str, Any] = {"requests": 0.0, "closed_by": "local", "close": "fin", "closing_at": 50.0}
+
+
+def test_a_program_that_refuses_after_the_handshake():
+    finding = play(*[{}] * 3, **QUIET)["tls.incomplete-chain"]
+    assert (finding.count, finding.cause, finding.confidence) == (3, "refused", 0.5)
+    assert "tls.incomplete-chain" not in play(*[{}] * 2, **QUIET), "it may have connected ahead of need"
+    assert "tls.incomplete-chain" not in play(*[{}] * 3, **QUIET | {"closed_by": "remote"})
+    assert "tls.incomplete-chain" not in play(*[{"chain": WHOLE}] * 3, **QUIET)
