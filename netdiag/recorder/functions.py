@@ -20,7 +20,7 @@ _SCHEMA = 1
 _FOLDERS = ("tls", "names")
 _MEMBERS = (
     "schema", "probe", "library", "version", "files", "programs", "inside", "usual", "static", "functions", "plain",
-    "inner", "go",
+    "inner", "go", "unprobed",
 )  # fmt: skip
 TLS, NAMES, PLAIN = "ssl", "dns", "plain"
 """The probes whose programs stand on functions."""
@@ -92,6 +92,8 @@ class Table:
     plain: tuple[Function, ...] = ()
     """Where plaintext passes, for the probe of that name."""
     inner: tuple[Inner, ...] = ()
+    unprobed: bool = False
+    """It has no functions that could be found: it is named, and seen on the wire only."""
     go: bool = False
     """The functions are those of Go programs."""
     static: bool = False
@@ -133,6 +135,7 @@ def load(path: Path) -> Table:
             plain=tuple(_plain(data["library"], name, told) for name, told in data.get("plain", {}).items()),
             inner=tuple(_inner(data["library"], told) for told in data.get("inner", ())),
             go=data.get("go", False),
+            unprobed=data.get("unprobed", False),
             static=data.get("static", False),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, re.error) as error:

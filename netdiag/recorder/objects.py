@@ -22,6 +22,8 @@ from netdiag.symbols import BadObjectError, Elf, Keeps, Place
 __all__ = ["Objects", "Probed"]
 
 _MOST = 512
+_LEAST_PROGRAM = 1 << 20
+"""Bytes of a program with a TLS library inside."""
 _FOLDERS = (
     f"/usr/lib/{platform.machine()}-linux-gnu",
     f"/lib/{platform.machine()}-linux-gnu",
@@ -63,6 +65,14 @@ class Probed:
         """Return a path that leads to the file itself."""
         return f"/proc/self/fd/{self.fd}"
 
+    @property
+    def is_sure(self) -> bool:
+        """Tell whether the file has the library: of a program whose functions say nothing its texts must."""
+        if not self.table.unprobed or not self.table.version:
+            return True
+        version = self.find_version()
+        return version is not None and not version.startswith("build ")
+
     def find_version(self) -> str | None:
         """Return the library's version, else its build-id; None where it has neither."""
         if not self.version_sought:
@@ -93,7 +103,8 @@ class Objects:
     """Libraries that may not be opened."""
 
     def __post_init__(self) -> None:
-        self._tables = tuple(t for t in self._tables if t.probe in self.probes or (t.plain and PLAIN in self.probes))
+        ordered = sorted(self._tables, key=lambda table: table.unprobed)  # what can be probed first
+        self._tables = tuple(t for t in ordered if t.probe in self.probes or (t.plain and PLAIN in self.probes))
 
     def library(self, places: tuple[str, ...], path: str) -> Probed | None:
         """Look at a mapped file, to which one of `places` leads from here; None when there is nothing to probe."""
@@ -201,6 +212,10 @@ def _read(fd: int, path: str, wanted: list[Table], probes: frozenset[str]) -> Pr
     try:
         elf = Elf(fd)
         for table in wanted:
+            if table.unprobed:
+                if len(wanted) == 1 or (not table.files and os.fstat(fd).st_size >= _LEAST_PROGRAM):
+                    return Probed(fd=fd, path=path, table=table, sites={}, shakes=False, cheap=False)
+                continue
             found = _functions(elf, table, PurePosixPath(path).name, by_name=len(wanted) == 1)
             if found:
                 return _probed(fd, path, table, elf, found, probes)

@@ -268,13 +268,15 @@ class FunctionProbes:
     def _note(self, pid: int, probed: Probed) -> None:
         """The process has this library: say so once, when there is time."""
         process = self._processes.get(pid)
-        if process is None or probed in process.mapped or not process.links:
+        if process is None or probed in process.mapped or (probed.sites and not process.links):
             return
         process.mapped.append(probed)
-        if probed.shakes or probed.plaintext:
+        if probed.shakes or probed.plaintext or probed.table.unprobed:
             self._untold.append((pid, probed, process))
 
     def _tell(self, pid: int, probed: Probed, process: _Process) -> None:
+        if not probed.is_sure:
+            return
         siblings = [probed, *(other for other in process.probed.values() if other.table is probed.table)]
         versions = [version for each in siblings if (version := each.find_version())]
         named = next((version for version in versions if not version.startswith("build ")), None)
@@ -283,8 +285,8 @@ class FunctionProbes:
                 "pid": pid,
                 "path": probed.path,
                 "library": probed.table.library,
-                "version": named or next(iter(versions), None),
-                "how": "go" if probed.table.go else "symbols",
+                "version": named or (None if probed.table.unprobed else next(iter(versions), None)),
+                "how": "wire-only" if probed.table.unprobed else "symbols",
                 "cheap": probed.cheap,
                 "plaintext": probed.plaintext,
                 "plaintext_cheap": probed.plain_cheap,

@@ -335,7 +335,7 @@ def test_go(traced, truth, go_client, flags):
     tracing, pid = traced(client, truth.port, truth.cert, program=client)
     agree(tracing, pid, truth, library=GO, binding=INSIDE)
     (fact,) = tracing.recording.facts_of("tls_library")
-    assert (fact["library"], fact["how"], fact["plaintext"]) == ("go", "go", "go")
+    assert (fact["library"], fact["how"], fact["plaintext"]) == ("go", "symbols", "go")
 
 
 def test_plain_and_extended_functions_count_once_and_looking_ahead_never(traced, truth):
