@@ -49,8 +49,7 @@ class Events:
             else:
                 self._close(flow, direction, at)
         self._answer(s)
-        self._windows(s)
-        self._probes(s, order)
+        self._probes(s, order, self._windows(s))
 
     def _open(self, s: Sorted, flow: Flow, index: int, direction: int, at: int, flags: int) -> None:
         segment = _segment(s.head[index])
@@ -117,12 +116,12 @@ class Events:
         if flow.fins[0] and flow.fins[1] and not flow.ended_ns:
             flow.ended_ns = max(flow.fins)
 
-    def _windows(self, s: Sorted) -> None:
-        """Add up how long each side had no room for more."""
+    def _windows(self, s: Sorted) -> set[int]:
+        """Add up how long each side had no room for more; return the connections of which one had none."""
         shut = (s.window == 0) & (s.flags & (SYN | RST | FIN) == 0)
         concerned = {int(number) for number in np.unique(s.flow[shut]).tolist()} | self._shut
         if not concerned:
-            return
+            return concerned
         runs = np.flatnonzero(np.isin(s.flows, np.fromiter(concerned, np.int64)))
         ends = np.append(s.starts[1:], len(s.run))
         for run in runs.tolist():
@@ -136,12 +135,13 @@ class Events:
                 self._shut.add(flow.number)
             else:
                 self._shut.discard(flow.number)
+        return concerned
 
-    def _probes(self, s: Sorted, order: Order) -> None:
-        for index in order.probes.tolist():
-            flow, direction = self._flows.all[int(s.flow[index])], int(s.direction[index])
+    def _probes(self, s: Sorted, order: Order, shut: set[int]) -> None:
+        for number in np.unique(s.flow[order.probes]).tolist():
+            flow = self._flows.all[number]
             # what asks whether there is room again looks the same
-            if not flow.closing_ns and not flow.zero_since[1 - direction]:
+            if not flow.closing_ns and number not in shut:
                 flow.probed = True
 
 

@@ -37,11 +37,12 @@ class Limits:
 
     def target(self) -> dict[str, Any]:
         """Return what of them a recording's header says, as that of a live trace does."""
-        blocks = [
-            str(ipaddress.ip_network((_plain(network), bits - 96 * (network[:12] == _MAPPED))))
-            for bits, network in self.networks or ()
-        ]
-        hosts = [*sorted(self.names), *(block.removesuffix("/32").removesuffix("/128") for block in blocks)]
+        hosts = sorted(self.names)
+        for bits, network in self.networks or ():
+            plain = _plain(network)
+            length = bits - 8 * (16 - len(plain))
+            block = str(ipaddress.ip_network((plain, length)))
+            hosts.append(block.split("/")[0] if length == 8 * len(plain) else block)
         return {"hosts": hosts, "port": sorted(self.ports or ())}
 
     def since(self, first_ns: int) -> Limits:

@@ -214,6 +214,7 @@ class Mender:
         self._recent: dict[tuple[int, int], tuple[int, int]] = {}
         self._last_number = 0
         self._high_ns = 0
+        self._now = 0
         self.holes = 0
         """Places where bytes passed that the file does not hold."""
         self.resent: list[tuple[int, int]] = []
@@ -245,7 +246,8 @@ class Mender:
             elif offset <= self.next:
                 skip = self.next - offset
                 columns.new[index] = length - skip
-                out.append((self.next, length - skip, max(held - skip, 0), at, columns.raw, place + skip))
+                self._now = max(self._now, at)
+                out.append((self.next, length - skip, max(held - skip, 0), self._now, columns.raw, place + skip))
                 self.next = end
                 self._join(out)
             else:
@@ -315,7 +317,8 @@ class Mender:
             self._size -= len(data)
             skip = self.next - offset
             if skip < length:
-                out.append((self.next, length - skip, max(len(data) - skip, 0), at, data, skip))
+                self._now = max(self._now, at)  # before what came late was here, nobody could read it
+                out.append((self.next, length - skip, max(len(data) - skip, 0), self._now, data, skip))
                 self.next = offset + length
         del self._early[:count]
 

@@ -41,7 +41,8 @@ class Walker:
         self.next = start
         self._part = b""
         """The first bytes of a header that goes on in a later piece."""
-        self._part_at = 0
+        self._carried = b"", 0
+        """What of a header came in earlier pieces, and where it began."""
         self._lost = False
         self._resynced = 0 if sure else _RESYNCED
         self._ciphered = False
@@ -62,6 +63,7 @@ class Walker:
         if not self._lost and not self._part and self.next >= last[0] + last[1] and self._done >= self._until:
             return
         starts = [piece[0] for piece in pieces]
+        self._carried = self._part, self.next
         self._walk(pieces, starts)
         self._copy(pieces)
 
@@ -104,15 +106,15 @@ class Walker:
     def _assembled(self, at: int, *, cut: bool) -> bool:
         """Read a header that came in parts; False where it is not whole yet, or none."""
         part = self._part
-        enough = len(part) >= _PEEK or (len(part) >= _HEADER and (part[0] == _DATA or cut or _size(part) < 2))
+        enough = len(part) >= _HEADER and (part[0] == _DATA or cut or len(part) >= min(_PEEK, _HEADER + _size(part)))
         if not enough:
             if cut:
                 self._lose(at)
             return False
         self._part = b""
-        return self._take(part.ljust(_PEEK, b"\0"), 0, at, peeked=len(part) >= _PEEK)
+        return self._take(part.ljust(_PEEK, b"\0"), 0, at)
 
-    def _take(self, data: bytes, place: int, at: int, *, peeked: bool = True) -> bool:
+    def _take(self, data: bytes, place: int, at: int) -> bool:
         """Note the record whose header stands here; False where there is none."""
         kind = data[place]
         length = data[place + 3] << 8 | data[place + 4]
@@ -126,7 +128,7 @@ class Walker:
             self.records.append((at, kind, length, 0, 0, version, self._resynced))
             self._resynced, self.told = 0, True
             return True
-        first, second = (data[place + 5], data[place + 6]) if peeked else (0, 0)
+        first, second = data[place + 5], data[place + 6]
         self.records.append((at, kind, length, first, second if length > 1 else 0, version, self._resynced))
         self._resynced = 0
         if kind == _HANDSHAKE and (not self._ciphered or (first in _HELLOS and second == 0)):
@@ -140,7 +142,10 @@ class Walker:
         if len(self._hello) >= _MAX_HELLO:
             return
         if self._done >= self._until:
-            self._done = begins
+            before, where = self._carried
+            here = before if where == begins else b""
+            self._hello += here
+            self._done = begins + len(here)
         self._until = self.next
         self._hello_at = self._hello_at or at
 
