@@ -79,21 +79,26 @@ class Events:
     def _split(self, data: bytes, at: int) -> Iterator[Event]:
         kept = self._kept
         while at < len(data):
-            # a separator may lie across the seam: at most three of its bytes are kept already
-            seam = bytes(kept[-3:])
-            found = self._separator.search(seam + data[at : at + _MAX_EVENT * 2])
-            if found is None:
-                rest = data[at : at + _MAX_EVENT * 2]
-                at += len(rest)
-                self._keep(rest)
-                continue
-            end = max(found.end() - len(seam), 1)  # a separator that is kept already would have been found before
-            self._keep(data[at : at + end])
-            at += end
+            end = self._end_of_event(data, at)
+            if end is None:
+                self._keep(data[at:])
+                return
+            self._keep(data[at:end])
+            at = end
             event = self._event(bytes(kept), at)
             kept.clear()
             if event is not None:
                 yield event
+
+    def _end_of_event(self, data: bytes, at: int) -> int | None:
+        """Return where the next separator ends; it may begin in what is kept already."""
+        seam = bytes(self._kept[-3:])
+        if seam:
+            found = self._separator.search(seam + data[at : at + 4])
+            if found is not None and found.start() < len(seam) < found.end():
+                return at + found.end() - len(seam)
+        found = self._separator.search(data, at)
+        return None if found is None else found.end()
 
     def _keep(self, data: bytes) -> None:
         room = _MAX_EVENT - len(self._kept)

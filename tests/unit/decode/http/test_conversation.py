@@ -10,18 +10,18 @@ import pytest
 from netdiag.decode.http.conversation import Conversation
 from netdiag.decode.http.exchange import Chunk, ChunkKind, Ended, Exchange, Flag, Format, Protocol, StreamKind
 from netdiag.decode.piece import Piece
-from tests.fakes.http_traffic import chat_event, chunked, cut, pieces, sse
+from tests.fakes.http_traffic import chat_event, chunked, cut, pieces
 
 C, S = True, False
 GET = b"GET /v1/models?key=SECRET HTTP/1.1\r\nHost: api.test:8443\r\nAuthorization: Bearer SECRET\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\nSet-Cookie: a=SECRET\r\n\r\nhello"
+ASKED = b'"model":"gpt-4o","stream":true,"response_format":{"type":"json_object"}}'
 HEAD_SSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 def post(body=b'{"model":"m","stream":true}', fields=b""):
-    return b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s" % (
-        fields, len(body), body,
-    )  # fmt: skip
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    return head + fields + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
 def run(talk, *, role="client", joined=False, clean=True, known=True):
@@ -147,9 +147,10 @@ def test_a_stream_of_tokens():
         (C, post()), (S, HEAD_SSE + b"%x\r\n%s\r\n" % (len(head), head)), (S, b": ping\n\n"),
     ]  # fmt: skip
     talk[2] = (S, b"8\r\n: ping\n\n\r\n")
-    usage = b'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":4}}}\n\n'
-    for data in (chat_event(reasoning_content="hm"), chat_event("to"), chat_event("ken") + chat_event("s"), usage):
-        talk.append((S, b"%x\r\n%s\r\n" % (len(data), data)))
+    counts = b'"prompt_tokens":7,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":4}'
+    usage = b'data: {"choices":[],"usage":{' + counts + b"}}\n\n"
+    events = (chat_event(reasoning_content="hm"), chat_event("to"), chat_event("ken") + chat_event("s"), usage)
+    talk += [(S, b"%x\r\n%s\r\n" % (len(data), data)) for data in events]
     talk.append((S, chunked(b"data: [DONE]\n\n")))
     (one,), chunks = run(talk)
     kinds = ["ROLE", "HEARTBEAT", "REASONING", "CONTENT", "CONTENT", "USAGE", "DONE"]
@@ -180,7 +181,7 @@ def test_events_end_as_the_standard_allows(end):
 def talk_of_everything():
     return [
         (C, GET), (S, OK),
-        (C, post(b'{"messages":[{"content":"' + b"y" * 5000 + b'"}],"model":"gpt-4o","stream":true,"response_format":{"type":"json_object"}}')),
+        (C, post(b'{"messages":[{"content":"' + b"y" * 5000 + b'"}],' + ASKED)),
         (S, HEAD_SSE + chunked(*(chat_event(f"t{number}") for number in range(20)), b"data: [DONE]\n\n")),
         (C, GET), (S, b"HTTP/1.1 204 No Content\r\n\r\n"),
     ]  # fmt: skip
