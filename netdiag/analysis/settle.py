@@ -36,6 +36,8 @@ EXPLAINED_BY: Mapping[str, frozenset[str]] = {
     "http.slow-server": frozenset({"client.cpu-starved"}),
     "reuse.no-keepalive-probes": frozenset({"reuse.silent-drop"}),
     "dns.repeated": _OPENERS,
+    "retry.attempts": frozenset({"retry.storm", "retry.client-timeout"}),
+    "retry.abandoned-work": frozenset({"retry.client-timeout", *_OPENERS}),
 }
 """Symptom → the causes that explain it when they concern the same program and host."""
 
