@@ -305,8 +305,9 @@ def _data(paper: Paper, document: Mapping[str, Any]) -> None:
 
 
 def _next(paper: Paper, document: Mapping[str, Any], stored: str | None) -> None:
-    parts = ["--watch", "--format markdown (a ticket)"]
-    if document["baseline"] is None or document["baseline"]["source"] == "synthetic":
+    live = bool(document["asked"])
+    parts = [*(["--watch"] if live else []), "--format markdown (a ticket)"]
+    if live and (document["baseline"] is None or document["baseline"]["source"] == "synthetic"):
         parts.append("--landmarks cloud")
     if stored:
         parts.append(f"--replay {stored}")

@@ -240,7 +240,7 @@ def _long_haul(case: Case, base: Detour) -> Detour:
         says=f"distance, not detour: {city} is {km:,.0f} km away; no nearer place of this service is known",
         way=(_city(case.here.place), city),
         evidence=(*base.evidence, *_placed(case)),
-        refuted_if=(f"the service is found to be served from {_home(case)[0]} as well",),
+        refuted_if=(f"a place of this service in {_home(case)[0]}",),
     )
 
 
@@ -380,7 +380,7 @@ def _inflated(case: Case, here: Here, base: Detour) -> Detour:
         confidence=None if missing else _trust(case),
         says="slow without geographic evidence: no detour is claimed",
         way=(_city(here.place),),
-        evidence=(*base.evidence, *_placed(case), "no hop with a known place is outside the region"),
+        evidence=(*base.evidence, *_placed(case), _inside(case)),
         refuted_if=("a check from the same place that is not slow: then it passes",),
         missing=tuple(missing),
     )
@@ -395,6 +395,12 @@ def _city(place: Place) -> str:
 
 def _seen(spot: Spot) -> str:
     return f"hop {spot.ttl} is in {_city(spot.located.place)}: {', '.join(spot.located.notes)}"
+
+
+def _inside(case: Case) -> str:
+    if not any(spot.located.counts for spot in case.spots):
+        return "no place of any hop is known"
+    return "no hop with a known place is outside the region"
 
 
 def _placed(case: Case) -> list[str]:

@@ -47,6 +47,8 @@ class Window:
     """Source ports among them."""
     load_percent: float | None = None
     """As the operator says; it cannot be seen from outside."""
+    at_home: bool | None = None
+    """Whether it is in the client's own region; None: one of the two is not known."""
 
     @property
     def deviation_ms(self) -> float | None:
@@ -122,7 +124,8 @@ def score(window: Window, *, by_load: bool = False) -> float | None:
     """Return the cost of using it, in ms; None: nothing was measured.
 
     Median, half of what the 95th percentile lies above it, and a second for every attempt in a hundred that is surely
-    lost; `by_load`: median × (1 + load/100), an unknown load counting as none.
+    lost; `by_load`: median × (1 + load/100), an unknown load counting as none. Those in the client's region are
+    compared with each other; one outside it is preferred only where there is none.
     """
     if window.median_ms is None:
         return None
@@ -182,12 +185,12 @@ def _never_none(held: Mapping[str, State], windows: Mapping[str, Window]) -> dic
 
 
 def _best(held: Mapping[str, State], windows: Mapping[str, Window], *, by_load: bool) -> str | None:
-    scored: Sequence[tuple[bool, float, str]] = [
-        (state.demoted, value, key)
+    scored: Sequence[tuple[bool, bool, float, str]] = [
+        (state.demoted, by_load and windows[key].at_home is False, value, key)
         for key, state in held.items()
         if state.isolated_until_s is None and (value := score(windows[key], by_load=by_load)) is not None
     ]
-    return min(scored)[2] if scored else None
+    return min(scored)[3] if scored else None
 
 
 def _say(state: State, window: Window, now_s: float, spared: str | None, *, best: bool) -> Decision:

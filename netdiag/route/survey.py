@@ -127,7 +127,7 @@ def examine(measurement: Measurement, knowledge: Knowledge, inputs: Inputs | Non
     base = _baseline(measurement, knowledge, inputs, here, addresses, views)
     detour = _detour(knowledge, here, addresses, views, base, seconds)
     now_s = measurement.clocks.realtime_ns / 1e9
-    windows = {address.ip: _window(address, base, inputs) for address in addresses}
+    windows = {address.ip: _window(address, base, inputs, here) for address in addresses}
     states, decisions = pops.decide(
         inputs.states, windows, measurement.clocks.monotonic_ns / 1e9, by_load=inputs.by_load
     )
@@ -464,7 +464,7 @@ def _public(ip: str) -> bool:
     return ipaddress.ip_address(ip).is_global
 
 
-def _window(address: Address, base: Baseline | None, inputs: Inputs) -> Window:
+def _window(address: Address, base: Baseline | None, inputs: Inputs, here: Here | None) -> Window:
     rtt = address.rtt
     load = inputs.loads.get(address.ip, inputs.loads.get(address.pop or ""))
     return Window(
@@ -476,4 +476,13 @@ def _window(address: Address, base: Baseline | None, inputs: Inputs) -> Window:
         sent=address.loss.sent,
         flows=address.ports,
         load_percent=load,
+        at_home=_at_home(address, here),
     )
+
+
+def _at_home(address: Address, here: Here | None) -> bool | None:
+    """Tell whether an address answers from the client's region; None where one of the two is not known."""
+    if here is None or address.located is None or not address.located.counts or not here.place.regions:
+        return None
+    regions = address.located.place.regions
+    return bool(set(regions) & set(here.place.regions)) if regions else None

@@ -92,6 +92,33 @@ def test_the_guards(changed):
     assert judge(replace(case(spots=NEW_YORK), **changed)).verdict == "none"
 
 
+@pytest.mark.parametrize(
+    ("normal", "ms", "verdict"),
+    [
+        (40.0, 60.0, "none"),  # 150 % exactly
+        (40.0, 60.001, "suspect"),
+        (12.0, 21.999, "none"),  # less than 10 ms more
+        (12.0, 22.0, "suspect"),  # 10 ms more exactly
+        (19.9, 29.9, "suspect"),
+    ],
+)
+def test_the_rule_at_its_limits(normal, ms, verdict):
+    near = (spot(2, "BER"), spot(4, "SVO"), spot(5, "SVO"), spot(7, "FRA"))
+    found = judge(replace(case(ms, spots=near), baseline=base(normal, mad=1.0)))
+    assert found.verdict == verdict
+
+
+@pytest.mark.parametrize(("mad", "verdict"), [(16.0, "suspect"), (16.001, "none")])
+def test_three_times_what_the_baseline_scatters(mad, verdict):
+    assert judge(replace(case(88.0, spots=NEW_YORK), baseline=base(40.0, mad=mad))).verdict == verdict
+
+
+def test_one_region_is_no_detour_however_slow():
+    found = judge(case(88.0, spots=(spot(2, "BER"), spot(4, "LHR"), spot(5, "LHR"), spot(7, "FRA"))))
+    assert found.regions == ("EU-W",)
+    assert (found.verdict, found.kind) == ("none", "inflated")
+
+
 def test_a_single_weak_hop_is_no_region():
     lonely = (spot(2, "BER"), spot(4, "JFK", 0.6, "database"), spot(7, "FRA"))
     assert regions_on(case(spots=lonely)) == ("EU-W",)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,6 +86,54 @@ def test_load_with_its_hysteresis():
 def test_isolate_is_stronger_than_demote_and_that_than_load():
     assert run({"a": window(), "b": window(400.0, lost=10, load=99.0)})[0]["b"] is Action.ISOLATE
     assert run({"a": window(), "b": window(400.0, load=99.0)})[0]["b"] is Action.DEMOTE
+
+
+@pytest.mark.parametrize(
+    ("over", "action"), [(119.999, Action.KEEP), (120.0, Action.KEEP), (120.001, Action.DEMOTE), (125.0, Action.DEMOTE)]
+)
+def test_120_ms_over_the_baseline_exactly(over, action):
+    assert run({"a": window(1.0), "b": window(10.0 + over)})[0]["b"] is action
+
+
+@pytest.mark.parametrize(("calm", "action"), [(89.999, Action.KEEP), (90.0, Action.DEMOTE), (90.001, Action.DEMOTE)])
+def test_90_ms_exactly_lift_no_demotion(calm, action):
+    looks = [{"a": window(1.0), "b": window(10.0 + over)} for over in (121.0, calm, calm, calm)]
+    assert run(*looks)[-1]["b"] is action
+
+
+@pytest.mark.parametrize(("sent", "needed"), [(20, 2), (50, 4), (100, 6), (200, 10), (1000, 39)])
+def test_so_many_losses_prove_more_than_3_percent(sent, needed):
+    """Counts as measured for the one-sided 95 % bound; 3 % themselves never do."""
+    for lost, action in ((needed, Action.ISOLATE), (needed - 1, Action.KEEP), (sent * 3 // 100, Action.KEEP)):
+        assert run({"a": window(1.0), "b": window(lost=lost, sent=sent)})[0]["b"] is action, (lost, sent)
+
+
+@pytest.mark.parametrize(
+    ("load", "action"), [(84.999, Action.KEEP), (85.0, Action.KEEP), (85.001, Action.ENABLE_NEIGHBOUR)]
+)
+def test_85_percent_of_load_exactly(load, action):
+    assert run({"a": window(1.0), "b": window(load=load)})[0]["b"] is action
+
+
+def test_five_minutes_exactly():
+    states, _ = decide({}, {"a": window(1.0), "b": window(lost=5)}, 0.0)
+    for now, half in ((299.999, False), (300.0, True)):
+        _, decided = decide(states, {"a": window(1.0), "b": window(sent=10)}, now)
+        assert decided["b"].action is Action.ISOLATE
+        assert ("half-open" in decided["b"].why) is half
+    _, decided = decide(states, {"a": window(1.0), "b": window(sent=20)}, 300.0)
+    assert decided["b"].action is Action.KEEP
+
+
+def test_by_load_those_of_the_own_region_come_first():
+    near, far = replace(window(50.0, load=60.0), at_home=True), replace(window(40.0, load=0.0), at_home=False)
+    for by_load, best in ((True, "near"), (False, "far")):
+        _, decided = decide({}, {"near": near, "far": far}, 0.0, by_load=by_load)
+        assert decided[best].action is Action.PREFER
+    _, decided = decide({}, {"far": far, "lost": replace(near, median_ms=None)}, 0.0, by_load=True)
+    assert decided["far"].action is Action.PREFER
+    _, decided = decide({}, {"near": near, "where": replace(far, at_home=None)}, 0.0, by_load=True)
+    assert decided["where"].action is Action.PREFER
 
 
 def test_scores():

@@ -17,7 +17,7 @@ NOTHING = Knowledge()
 HOST = "api.example.com"
 
 CASES = {
-    "nanog-mpls": ("none", "long-haul", "served from EU-W"),
+    "nanog-mpls": ("none", "long-haul", "a place of this service in EU-W"),
     "telekom-new-york": ("suspect", "steering", "vacuum light"),
     "telekom-osm": ("unknown", "inflated", "not slow"),
     "mumbai-singapore": ("suspect", "steering", "names Mumbai"),
