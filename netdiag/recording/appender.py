@@ -10,6 +10,7 @@ import os
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from netdiag.recording.format import BLOCK_HEADER, RING_HEADER_BYTES, BlockType, FieldKind, StreamLayout, dump_json
@@ -40,11 +41,16 @@ class Packer:
             at = field.offset + field.size
         self._struct = struct.Struct(f"{shape}{layout.stride - RING_HEADER_BYTES - at}x")
         self._names, self._limits, self._size = names, limits, layout.size
+        self._pick = itemgetter(*names) if len(names) > 1 else lambda row: (row[names[0]],)
 
     def pack(self, row: Mapping[str, int]) -> bytes:
         """Return a record; members that are missing are 0, numbers that are too large the largest there is."""
-        numbers = [min(max(row.get(name, 0), 0), most) for name, most in zip(self._names, self._limits, strict=True)]
-        return self._struct.pack(self._size, 0, *numbers)
+        try:
+            return self._struct.pack(self._size, 0, *self._pick(row))
+        except (KeyError, struct.error):
+            limits = zip(self._names, self._limits, strict=True)
+            numbers = [min(max(row.get(name, 0), 0), most) for name, most in limits]
+            return self._struct.pack(self._size, 0, *numbers)
 
 
 class Appender:

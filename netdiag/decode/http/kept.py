@@ -30,14 +30,20 @@ def kept_names() -> tuple[Mapping[bytes, str], Mapping[bytes, str]]:
     return whole, begins
 
 
+@cache
+def _names() -> tuple[Mapping[bytes, str], tuple[bytes, ...]]:
+    whole, begins = kept_names()
+    return whole, tuple(begins)
+
+
 def keep(into: dict[str, str], name: bytes, value: bytes) -> None:
     """Put a field (lower-case name) into `into`, cleaned, where its name is on the list."""
-    whole, begins = kept_names()
+    whole, begins = _names()
     shape = whole.get(name)
     if shape is None:
-        shape = next((shape for start, shape in begins.items() if name.startswith(start)), None)
-        if shape is None or len(name) > 64 or not name.replace(b"-", b"").isalnum():
+        if not name.startswith(begins) or len(name) > 64 or not name.replace(b"-", b"").isalnum():
             return
+        shape = next(shape for start, shape in kept_names()[1].items() if name.startswith(start))
     text = clean_value(shape, value)
     if text is not None and len(into) < _MOST:
         into[name.decode("ascii")] = text

@@ -98,6 +98,7 @@ def request_row(
         "format": int(exchange.format),
         "result": int(exchange.ended),
         "server": int(server),
+        "reserved": 0,
     }
 
 

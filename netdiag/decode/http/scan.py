@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 __all__ = ["leaves", "top_of_tail", "whole_number"]
 
@@ -28,21 +29,20 @@ def leaves(data: bytes) -> Iterator[tuple[bytes, bytes, bool]]:  # noqa: C901, P
     """
     stack: list[tuple[bytes, bool]] = []
     prefix, key, in_object, wants_key = b"", b"", False, False
-    for count, token in enumerate(_TOKEN.finditer(data)):
-        if count > _MAX_TOKENS:
-            return
+    for token in islice(_TOKEN.finditer(data), _MAX_TOKENS):
         kind = token.lastindex
         if kind == 2:
-            text = token[1]
             if wants_key:
-                key, wants_key = text, False
+                key, wants_key = token[1], False
             else:
-                yield prefix + key, text, True
+                yield prefix + key, token[1], True
         elif kind == 4:
             if not wants_key:
                 yield prefix + key, token[4], False
         else:
             mark = token[3]
+            if mark == b":":
+                continue
             if mark in b"{[":
                 if len(stack) >= _MAX_DEPTH:
                     return
