@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
-from netdiag.analysis.build import Seen, finding, milliseconds
+from netdiag.analysis.build import Seen, finding, milliseconds, price
 from netdiag.analysis.calls import Attempt, Call, Gap, amplification, calls_of
 from netdiag.analysis.case import Case, Group
 from netdiag.analysis.http_calls import Asked, examples
 from netdiag.analysis.links import Link, known
+from netdiag.analysis.pricing import grade
 from netdiag.analysis.retry_policy import Policy, learn
 from netdiag.findings import Finding, Learned, Severity
 
@@ -61,8 +62,19 @@ def analyze(case: Case) -> list[Finding]:
         policy = learn(each.repeated)
         found += [_rate_limited(each), _ignored(each), _storm(each, policy), _quota(each)]
         found += [_attempts(each, policy), _replayed(each)]
+    pauses = sum(gap.ms for each in every for gap in each.gaps)
     found += _no_jitter(every)
-    return [finding(case, seen) for seen in found if seen is not None]
+    return [finding(case, _priced(case, seen, pauses)) for seen in found if seen is not None]
+
+
+def _priced(case: Case, seen: Seen, pauses: float) -> Seen:
+    """Return the finding graded against the time of requests and the pauses between attempts, which it is part of."""
+    total = case.total_ms + pauses
+    if not known(seen.cost_ms) or not known(total):
+        return seen
+    graded = grade(cost_ms=seen.cost_ms, total_ms=total, calls=seen.calls, breaks=seen.breaks)
+    words = {**seen.words, "price": price(seen.cost_ms, total)}
+    return replace(seen, words=words, severity=seen.severity or graded)
 
 
 def _seen(each: _Calls, code: str, shown: Sequence[tuple[Asked, str]], of: int, **more: object) -> Seen:
@@ -96,14 +108,14 @@ def _rate_limited(each: _Calls) -> Seen | None:
         return None
     waited = [gap.ms for _, gap in limited if gap is not None]
     asked_for = [gap.asked_ms for _, gap in limited if gap is not None and known(gap.asked_ms)]
-    told = f"; the server asked for pauses of {milliseconds(median(asked_for))}" if asked_for else ""
+    told = f"the server asked for pauses of {milliseconds(median(asked_for))}" if asked_for else ""
     return _seen(
         each,
         "http.rate-limited",
         [(a.asked, "status 429" + (f", {_after(a.asked)}" if _after(a.asked) else "")) for a, _ in limited],
         of=each.count,
         cost_ms=sum(a.took_ms for a, _ in limited if known(a.took_ms)) + sum(waited),
-        note=f"{len(limited)} answers with status 429{told}",
+        note=told,
         breaks=len(limited) >= 2,
         ceiling=None if len(limited) >= 2 else Severity.INFO,
     )
@@ -170,9 +182,13 @@ def _attempts(each: _Calls, policy: Policy) -> Seen | None:
         of=each.count,
         cost_ms=sum(call.wasted_ms for call in again),
         learned=_base(policy),
-        note=f"{each.count} attempts for {len(each.calls)} calls (× {factor:.2g}); {policy.words()}",
-        words={"calls": str(len(again)), "kinds": said, "policy": policy.words(), "factor": f"{factor:.2g}"},
+        note=f"{each.count} attempts for {_calls_said(len(each.calls))} (× {factor:.2g}); {policy.words()}",
+        words={"calls": _calls_said(len(again)), "kinds": said, "policy": policy.words(), "factor": f"{factor:.2g}"},
     )
+
+
+def _calls_said(count: int) -> str:
+    return "1 call" if count == 1 else f"{count:,} calls"
 
 
 def _gap_after(calls: Sequence[Call], attempt: Attempt) -> float:
@@ -253,7 +269,7 @@ def _nested(each: _Calls) -> str | None:
     if not restarts:
         return None
     inner, times = restarts.most_common(1)[0]
-    return f"pauses begin anew after every {inner} attempts in {times} calls: one retry loop inside another"
+    return f"pauses begin anew after every {inner} attempts in {_calls_said(times)}: one retry loop inside another"
 
 
 def _replayed(each: _Calls) -> Seen | None:
