@@ -62,12 +62,12 @@ class Exchanges:
     def __init__(self) -> None:
         self._streams = {_REQUEST: _Filled(_REQUEST), _CHUNK: _Filled(_CHUNK)}
         self._numbers: dict[str, int] = {}
-        self._conversations: list[tuple[int, str]] = []
+        self._conversations: list[tuple[int, str, bool]] = []
         self._facts: list[dict[str, Any]] = []
 
-    def conversation(self, cookie: int, *, how: str = "clear") -> int:
-        """Return the number of a new conversation on a connection."""
-        self._conversations.append((cookie, how))
+    def conversation(self, cookie: int, *, how: str = "clear", whole: bool = True) -> int:
+        """Return the number of a new conversation on a connection; `whole`: it was seen from its first byte."""
+        self._conversations.append((cookie, how, whole))
         return len(self._conversations)
 
     def take(self, conversation: int, told: Iterable[Told]) -> None:
@@ -82,9 +82,15 @@ class Exchanges:
         """Keep what a conversation says about itself at its end, where it was one."""
         if said.protocol is None:
             return
-        cookie, how = self._conversations[conversation - 1]
+        cookie, how, whole = self._conversations[conversation - 1]
         about = {"kind": "conversation", "conversation": conversation, "pid": None, "library": None, "cookie": cookie}
-        about |= {"how": how, "confidence": 1.0, "protocol": said.protocol, "not_followed": said.not_followed}
+        about |= {
+            "how": how,
+            "confidence": 1.0,
+            "whole": whole,
+            "protocol": said.protocol,
+            "not_followed": said.not_followed,
+        }
         if (link := said.link) is not None:
             about["link"] = asdict(link)
         self._facts.append(about)

@@ -52,7 +52,7 @@ class _Clear:
 
     def __init__(self, told: Exchanges, stream: Stream) -> None:
         self._told, self._offsets = told, stream.offsets
-        self._number = told.conversation(stream.cookie)
+        self._number = told.conversation(stream.cookie, whole=stream.whole)
         self._conversation = Conversation(role="client", joined=not stream.whole)
 
     def feed(self, chunks: Sequence[Chunk]) -> None:

@@ -89,7 +89,11 @@ def streams_of(requests: pd.DataFrame, chunks: pd.DataFrame, told: pd.DataFrame)
     request = chunks["request"].to_numpy()
     parts = {row: chunks[request == row] for row in np.unique(request).tolist()}
     for row, kind, flags, result in zip(
-        told.index.tolist(), told["stream_kind"].tolist(), told["flags"].tolist(), told["result"].tolist(), strict=True
+        told.index.tolist(),
+        told["stream_kind"].tolist(),
+        told["flags"].astype(int).tolist(),  # beside exchanges that were inferred the column is one of floats
+        told["result"].tolist(),
+        strict=True,
     ):
         if kind in _STREAMS:
             part = parts.get(row)
