@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
+import time
+import tomllib
 
 import pytest
 
@@ -92,3 +95,71 @@ def test_what_was_measured_can_be_judged_again(tmp_path):
     stored.write_text(done.stdout)
     argv = [sys.executable, "-m", "netdiag", "route-check", "--replay", str(stored), "--format", "json"]
     assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == done.stdout
+
+
+def heard(world, *words, uid=NOBODY):
+    """Return to whom packets left the client's namespace while a check ran, and its document; loopback included."""
+    script = (
+        "import socket, sys, threading\n"
+        "sock = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))\n"
+        "print('ready', flush=True)\n"
+        "threading.Thread(target=lambda: (sys.stdin.read(), __import__('os')._exit(0)), daemon=True).start()\n"
+        "while True:\n"
+        "    data, (device, _, kind, *_) = sock.recvfrom(2048)\n"
+        "    if kind == 4:\n"  # leaves here
+        "        end = data[16:20] if data[0] >> 4 == 4 else data[24:40]\n"
+        "        family = socket.AF_INET if len(end) == 4 else socket.AF_INET6\n"
+        "        print(device, socket.inet_ntop(family, end), flush=True)\n"
+    )
+    listener = subprocess.Popen(
+        world.command([sys.executable, "-c", script]), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert listener.stdout.readline() == "ready\n"
+    document = shown(world, *words, uid=uid)
+    time.sleep(0.2)
+    text, _ = listener.communicate("")
+    return {tuple(line.split()) for line in text.splitlines()}, document
+
+
+@pytest.mark.parametrize("uid", [NOBODY, 0])
+def test_offline_sends_to_the_target_alone_as_captured(uid):
+    with World(shipped()["near"]) as world:
+        sent, document = heard(world, "203.0.113.10", "--offline", "--rounds", "2", uid=uid)
+    assert {ip for _, ip in sent} == {"203.0.113.10"}
+    assert {row["address"] for row in document["asked"]} == {"203.0.113.10"}
+
+
+@pytest.mark.parametrize("uid", [NOBODY, 0])
+def test_all_who_got_a_packet_are_listed_as_captured(uid):
+    with World(shipped()["steering-berlin"]) as world:
+        sent, document = heard(world, "api.lab.test", "--rounds", "2", uid=uid)
+    to = {ip for _, ip in sent}
+    assert {"203.0.113.10", "127.0.0.53"} <= to
+    own = {ip for ip in to if ip.startswith("ff02::")} | {"127.0.0.1"}  # the kernel's own; the server's answers
+    assert to - own <= {row["address"] for row in document["asked"]}
+
+
+@pytest.mark.parametrize("uid", [NOBODY, 0])
+def test_hostile_replies_change_nothing_and_are_counted(uid):
+    kinds = ["duplicate", "wrong-quote", "huge-extension", "truncated", "wrong-checksum"]
+    table = tomllib.loads(shipped()["boomerang-berlin"].read_text())
+    honest = copy.deepcopy(table)
+    for hop in table["sites"][0]["ways"][0]["hops"]:
+        hop["hostile"] = kinds
+    found = []
+    for network in (honest, table):
+        with World(network) as world:
+            words = ("--vantage", "52.36,13.5", "--baseline-ms", "9", "-4", "--rounds", "2")
+            found.append(shown(world, "api.lab.test", *words, uid=uid))
+    paths = [document["paths"][0] for document in found]
+    ways = [[[one["ip"] for one in hop["responders"]] for hop in path["hops"]] for path in paths]
+    assert ways[0] == ways[1]
+    assert [one["detour"]["class"] for one in found] == ["boomerang"] * 2
+    assert paths[0]["as_path"] == paths[1]["as_path"]
+    assert not any(one["mpls"] for hop in paths[1]["hops"] for one in hop["responders"])
+    ignored = [path["ignored"] for path in paths]
+    assert not any(count for name, count in ignored[0].items() if name != "foreign")  # those are our own connections'
+    if uid == 0:  # without rights the kernel itself keeps them away
+        assert ignored[1]["duplicates"] > 0
+        assert ignored[1]["malformed"] > 0
+        assert ignored[1]["mismatched"] > 0
