@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`netdiag explain`: what a finding means, how it is proven, and what to change."""
+"""`netdiag explain`: what a finding means, how it is proven, and what to change; how a figure is defined."""
 
 from __future__ import annotations
 
@@ -13,33 +13,40 @@ from netdiag.cli.options import COLORS, format_option, wants_color
 
 if TYPE_CHECKING:
     from netdiag.catalog import Entry
+    from netdiag.metrics import Metric
 
-__all__ = ["command", "page"]
+__all__ = ["command", "definition", "page"]
 
 
-@click.command("explain", short_help="Explain what a finding means and how to fix its cause.")
+@click.command("explain", short_help="Explain what a finding or a figure means.")
 @click.argument("code", required=False)
 @format_option("table", "json")
 @click.option("--color", type=click.Choice(COLORS), default="auto", show_default=True, help="Colour the text.")
 def command(code: str | None, format_: str, color: str) -> None:
-    """Explain the finding CODE; without CODE, list all codes.
+    """Explain the finding CODE, or define the figure of that name; without CODE, list all of them.
 
     \b
     netdiag explain reuse.client-per-call
+    netdiag explain first_token_ms
     """  # noqa: D301 - click reads the control character
     from netdiag.catalog import catalog
     from netdiag.cli.results import write_text
+    from netdiag.metrics import metrics
     from netdiag.values import clean, dumps
 
     entries = {name: entry.in_general() for name, entry in catalog().items()}
     if format_ == "json":
         from dataclasses import asdict
 
-        chosen = entries.values() if code is None else [_entry(code)]
+        defined = metrics()
+        chosen = entries.values() if code is None else [defined[code] if code in defined else _entry(code)]
         text = "[\n" + ",\n".join(dumps(clean(asdict(entry))) for entry in chosen) + "\n]\n"
     elif code is None:
         width = max((len(name) for name in entries), default=0)
         text = "".join(f"{name:<{width}}  {entry.plain}\n" for name, entry in entries.items())
+        text += f"\nfigures, defined by the same command: {', '.join(metrics())}\n"
+    elif code in metrics():
+        text = definition(metrics()[code], color=wants_color(color, sys.stdout))
     else:
         text = page(_entry(code), color=wants_color(color, sys.stdout))
     write_text(text, None, sys.stdout)
@@ -48,13 +55,27 @@ def command(code: str | None, format_: str, color: str) -> None:
 def _entry(code: str) -> Entry:
     from netdiag.catalog import catalog
     from netdiag.errors import UsageError
+    from netdiag.metrics import metrics
 
     entries = catalog()
     if code in entries:
         return entries[code].in_general()
-    close = difflib.get_close_matches(code, entries, n=3)
+    close = difflib.get_close_matches(code, [*entries, *metrics()], n=3)
     hint = f"did you mean {' or '.join(close)}?" if close else "`netdiag explain` lists all codes"
     raise UsageError(f"no finding has the code {code!r}", hint=hint)
+
+
+def definition(metric: Metric, *, color: bool) -> str:
+    """Return the definition of a figure, and how others' differ, 80 columns wide."""
+    from netdiag.render.layout import Paper
+
+    paper = Paper(width=80, color=color)
+    paper.line(f"{metric.name} ({metric.unit})", "bold")
+    for label, text in (("means", metric.means), ("seen", metric.where), ("null", metric.unknown)):
+        paper.labelled(label, text)
+    for place, (tool, how) in enumerate(metric.differs):
+        paper.labelled("" if place else "others", f"{tool}: {how}")
+    return paper.text()
 
 
 def page(entry: Entry, *, color: bool) -> str:

@@ -17,7 +17,7 @@ from netdiag.tables.columns import Floats
 from netdiag.tables.schema import frame, objects
 from netdiag.tables.spoken import Spoken
 
-__all__ = ["chunks_of", "streams_of"]
+__all__ = ["chunks_of", "nothing", "streams_of"]
 
 _KINDS = {
     1: "other", 2: "heartbeat", 3: "role", 4: "usage", 5: "done", 6: "reasoning", 7: "content", 8: "error",
@@ -97,7 +97,7 @@ def streams_of(requests: pd.DataFrame, chunks: pd.DataFrame, told: pd.DataFrame)
     ):
         if kind in _STREAMS:
             part = parts.get(row)
-            stream = _figures(requests, row, part) if part is not None else _nothing()
+            stream = _figures(requests, row, part) if part is not None else nothing()
             stream["kind"] = _STREAMS[kind]
             stream["finished"] = (
                 True if flags & _FINISHED else None if result in (_NOT_FOLLOWED, _OPEN) or flags & _CODED else False
@@ -108,7 +108,8 @@ def streams_of(requests: pd.DataFrame, chunks: pd.DataFrame, told: pd.DataFrame)
     return found
 
 
-def _nothing() -> dict[str, Any]:
+def nothing() -> dict[str, Any]:
+    """Return the members of a stream's facts, all of them unknown."""
     names = (
         "first_chunk_ms",
         "first_token_ms",
@@ -128,7 +129,7 @@ def _figures(requests: pd.DataFrame, row: int, part: pd.DataFrame) -> dict[str, 
     at = np.where(np.isnan(at), part["read_ns"].to_numpy(), at)
     token = part["token_ns"].to_numpy()
     token = np.where(np.isnan(token) & (kind == "content"), at, token)
-    stream = _nothing()
+    stream = nothing()
     stream["chunks"] = len(part)
     stream["first_chunk_ms"] = _ms(at.min() - sent)
     first = np.fmin.reduce(token) if len(token) else np.nan

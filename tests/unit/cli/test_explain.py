@@ -6,6 +6,7 @@ import json
 import pytest
 
 from netdiag.catalog import catalog
+from netdiag.metrics import metrics
 from tests.fakes.commands import call
 
 
@@ -19,8 +20,24 @@ def test_every_code_has_a_page(capsys, code):
 
 
 def test_without_a_code_all_are_listed(capsys):
-    listed = [line.split()[0] for line in call(capsys, "explain").out.splitlines()]
-    assert listed == list(catalog())
+    codes, _, figures = call(capsys, "explain").out.partition("\n\n")
+    assert [line.split()[0] for line in codes.splitlines()] == list(catalog())
+    assert all(name in figures for name in metrics())
+
+
+@pytest.mark.parametrize("name", sorted(metrics()))
+def test_every_figure_has_a_definition(capsys, name):
+    called = call(capsys, "explain", name)
+    assert called.status == 0
+    assert called.out.splitlines()[0] == f"{name} ({metrics()[name].unit})"
+    assert "\nmeans" in called.out
+    assert max(map(len, called.out.splitlines())) <= 80
+
+
+def test_a_definition_as_json(capsys):
+    (metric,) = json.loads(call(capsys, "explain", "wait_ms", "--format", "json").out)
+    assert metric["name"] == "wait_ms"
+    assert ["k6", "http_req_waiting is the same."] in metric["differs"]
 
 
 def test_json(capsys):
