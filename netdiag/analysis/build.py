@@ -60,7 +60,7 @@ def milliseconds(value: float) -> str:
 
 def price(cost_ms: float, total_ms: float) -> str:
     """Return a cost and what it is part of: `5.5 of 47.6 s (12 %)`; the cost alone where the total is unknown."""
-    if not known(total_ms) or total_ms <= 0:
+    if not known(total_ms) or total_ms <= 0 or cost_ms > total_ms:  # a wait before the calls is no part of them
         return milliseconds(cost_ms)
     share = f"({_digits(100 * cost_ms / total_ms)} %)"
     if total_ms < 1000:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from netdiag.lab.answers import head, json_body, stream_events
+from netdiag.lab.answers import HEARTBEAT, head, json_body, stream_events, usage_event
 from netdiag.lab.facts import FactLog
 from netdiag.lab.settings import AnswerSettings, ServerSettings
 
@@ -135,7 +135,7 @@ class Exchange:
         line, *rest = top.decode("latin-1").split("\r\n")
         method, path, _ = line.split(" ", 2)
         headers = {name.strip().lower(): value.strip() for name, _, value in (entry.partition(":") for entry in rest)}
-        if headers.get("expect", "").lower() == "100-continue":
+        if headers.get("expect", "").lower() == "100-continue" and self.settings.expect:
             self.sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
         body = self._chunked() if "chunked" in headers.get("transfer-encoding", "") else self._sized(headers)
         if body is None:
@@ -169,27 +169,39 @@ class Exchange:
     def _answer(self, request: Request, *, last: bool) -> bool:
         """Send the answer; False when a reset took its place."""
         answer = self.settings.routes.get(request.path, self.settings.answer)
-        status = answer.statuses[min(self.server.turn(request.path), len(answer.statuses) - 1)]
+        turn = self.server.turn(request.path)
+        status = answer.statuses[min(turn, len(answer.statuses) - 1)]
         time.sleep(answer.wait_s)
         stamps: list[int] = []
         whole = False
         try:
             if request.wants_stream and status == 200 and not self.settings.http10:
-                whole = self._stream(answer, stamps, last=last)
+                whole = self._stream(answer, stamps, turn, last=last)
             else:
                 whole = self._json(answer, status, stamps, last=last)
         finally:
             members = {"n": self.served, "method": request.method, "path": request.path, "status": status}
             self.server.log.write("request", conn=self.number, began=request.began, sent=stamps, whole=whole, **members)
         if not whole:
-            self._reset("in mid-answer")
+            if answer.cut_after_tokens:
+                self._close("server", "in mid-answer")
+            else:
+                self._reset("in mid-answer")
         return whole
 
     def _json(self, answer: AnswerSettings, status: int, stamps: list[int], *, last: bool) -> bool:
         body = json_body(status, answer.body_bytes)
         told, old = last and self.settings.announce, self.settings.http10
         where, after = answer.location, answer.retry_after
-        top = head(status, length=len(body), close=told, http10=old, retry_after=after, location=where)
+        top = head(
+            status,
+            length=len(body),
+            close=told,
+            http10=old,
+            retry_after=after,
+            location=where,
+            processing_ms=answer.processing_ms,
+        )
         if last and not answer.body_wait_s:
             self._cork()
         whole = not answer.reset_after_bytes
@@ -213,22 +225,44 @@ class Exchange:
             if piece:
                 self.sock.sendall(piece)
 
-    def _stream(self, answer: AnswerSettings, stamps: list[int], *, last: bool) -> bool:
-        self.sock.sendall(head(200, length=None, close=last and self.settings.announce, http10=False, retry_after=None))
+    def _stream(self, answer: AnswerSettings, stamps: list[int], turn: int, *, last: bool) -> bool:
+        told = last and self.settings.announce
+        top = head(200, length=None, close=told, http10=False, retry_after=None, processing_ms=answer.processing_ms)
+        self.sock.sendall(top)
+        cached = answer.cached[min(turn, len(answer.cached) - 1)] if answer.cached else answer.prompt_tokens
+        time.sleep(answer.first_token_s + answer.prefill_s * (1 - cached / answer.prompt_tokens))
+        held = b""
         for index, event in enumerate(stream_events(answer.tokens, answer.token_bytes)):
             if index:
-                time.sleep(answer.gap_s)
+                self._pause(answer, stalls=bool(answer.stall_at) and index == answer.stall_at)
             if answer.reset_after_tokens and index >= answer.reset_after_tokens:
                 time.sleep(CUT_WAIT_S)
                 return False
-            self._chunk(event, split=answer.split)
+            if answer.cut_after_tokens and index >= answer.cut_after_tokens:
+                return False
+            held += event
+            if (index + 1) % answer.lump == 0 or index == answer.tokens - 1:
+                self._chunk(held, split=answer.split)
+                held = b""
             stamps.append(time.monotonic_ns())
+        if answer.cached:
+            self._chunk(usage_event(answer.prompt_tokens, cached, answer.tokens), split=False)
         self._chunk(b"data: [DONE]\n\n", split=False)
         time.sleep(answer.tail_wait_s)
         if last:
             self._cork()
         self.sock.sendall(b"0\r\n\r\n")
         return True
+
+    def _pause(self, answer: AnswerSettings, *, stalls: bool) -> None:
+        """Wait as long as between two events; in a stall with its heartbeats."""
+        if not stalls:
+            time.sleep(answer.gap_s)
+            return
+        for _ in range(answer.heartbeats):
+            time.sleep(answer.stall_s / (answer.heartbeats + 1))
+            self._chunk(HEARTBEAT, split=False)
+        time.sleep(answer.stall_s / (answer.heartbeats + 1))
 
     def _chunk(self, data: bytes, *, split: bool) -> None:
         size = b"%x\r\n" % len(data)

@@ -4,7 +4,8 @@
 `[network]` of a scenario: `rtt_ms` puts client and server into two namespaces with a router that holds packets back;
 without it both share one namespace and its loopback. `rules` are nftables statements for the input hook (`PORT` stands
 for the server's port), `sysctl` sets kernel variables of the client's namespace, `names` are the settings of a name
-server that the client asks. Needs root.
+server that the client asks. `every_s` with `outage_s` or `hold_s` loses or keeps all packets for that long, again and again; `rate_kbit` narrows
+the line. Needs root.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from netdiag.lab.name_settings import NameSettings
 
 __all__ = ["HostNetwork", "Network", "PrivateNetwork", "of"]
 
+TROUBLES = ("every_s", "outage_s", "hold_s", "rate_kbit")
+"""Settings that the router takes: see `netdiag.lab.router.Troubles`."""
 CLIENT_IP, SERVER_IP = "10.77.0.1", "10.77.1.1"
 WITH_RESOLVER = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
 
@@ -135,7 +138,8 @@ class PrivateNetwork:
     def _route(self) -> None:
         loss = str(self.settings.get("loss", 0.0))
         argv = [sys.executable, "-m", "netdiag.lab.router", self.client, self.server, str(self.rtt_ms / 2), loss]
-        self._helper([*argv, str(self.settings.get("seed", 0))], "router", "it needs /dev/net/tun")
+        troubles = json.dumps({name: self.settings[name] for name in TROUBLES if name in self.settings})
+        self._helper([*argv, str(self.settings.get("seed", 0)), troubles], "router", "it needs /dev/net/tun")
         for name, own, peer in ((self.client, CLIENT_IP, SERVER_IP), (self.server, SERVER_IP, CLIENT_IP)):
             command(["ip", "-n", name, "addr", "add", f"{own}/32", "dev", "lab0"])
             command(["ip", "-n", name, "link", "set", "lab0", "mtu", "1500", "up"])

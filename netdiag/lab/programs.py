@@ -22,7 +22,7 @@ __all__ = ["STANDARD", "Programs", "lab_python", "prepare"]
 HERE = Path(__file__).parent
 STANDARD = ("stdlib", "urllib", "names")
 """Libraries that every Python has."""
-PACKAGES = ("requests", "urllib3", "httpx", "aiohttp", "openai")
+PACKAGES = ("requests", "urllib3", "httpx", "aiohttp", "openai", "tenacity", "pycurl")
 SHELL = 'n=0; while [ "$n" -lt "$CALLS" ]; do n=$((n + 1)); curl -sk -o /dev/null -d "$BODY" "$URL"; sleep "$GAP"; done'
 
 
@@ -106,7 +106,10 @@ def curl(plan: Mapping[str, Any], folder: Path) -> list[str]:
     body = json.dumps({"model": "lab", "stream": bool(plan.get("stream"))})
     if plan.get("habit") == "session":
         config = folder / "curl.conf"
-        one = f'url = "{url}"\noutput = "/dev/null"\ninsecure\nsilent\ndata = "{{}}"\n'
+        content = json.loads(body) | {"messages": [{"role": "user", "content": "x" * int(plan.get("body_bytes", 20))}]}
+        payload = folder / "body.json"
+        payload.write_text(json.dumps(content))
+        one = f'url = "{url}"\noutput = "/dev/null"\ninsecure\nsilent\ndata-binary = "@{payload}"\n'
         config.write_text("next\n".join([one] * calls))
         return ["curl", "--config", str(config)]
     settings = {"CALLS": calls, "GAP": gap, "URL": url, "BODY": body}

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from netdiag.errors import Unsupported
+from netdiag.lab.certificate import make
 
 __all__ = ["Proxy", "free_port"]
 
+OF_SERVER = ("http2_", "ssl_", "keepalive_requests")
 CONFIG = """
 daemon off;
 master_process off;
@@ -27,7 +29,8 @@ http {{
   uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
   upstream api {{ server 127.0.0.1:{upstream}; {keepalive} }}
   server {{
-    listen 127.0.0.1:{port};
+    listen 127.0.0.1:{port}{listen};
+    {tls}
     location / {{ proxy_pass http://api; {hop} }}
   }}
 }}
@@ -35,15 +38,30 @@ http {{
 
 
 class Proxy:
-    """A running nginx. `keepalive` 0 keeps no upstream connection; `http11` speaks HTTP/1.1 there."""
+    """A running nginx.
+
+    `keepalive` 0 keeps no upstream connection; `http11` speaks HTTP/1.1 there. `tls` and `http2` are for the client's
+    side. `directives` are further ones, for its location or server: `proxy_buffering = "off"`.
+    """
 
     def __init__(self, settings: Mapping[str, Any], upstream: int, folder: Path) -> None:
         self.port = free_port()
         kept = int(settings.get("keepalive", 0))
         keepalive = f"keepalive {kept};" if kept else ""
         hop = 'proxy_http_version 1.1; proxy_set_header Connection "";' if settings.get("http11", True) else ""
+        directives = settings.get("directives", {})
+        # what is a server's own is refused in a location
+        of_server = {name: value for name, value in directives.items() if name.startswith(OF_SERVER)}
+        hop += " ".join(f"{name} {value};" for name, value in directives.items() if name not in of_server)
+        self.tls = bool(settings.get("tls") or settings.get("http2"))
+        tls = " ".join(f"{name} {value};" for name, value in of_server.items())
+        if self.tls:
+            key, chain = make(folder)
+            tls += f" ssl_certificate {chain}; ssl_certificate_key {key}; ssl_protocols TLSv1.2 TLSv1.3;"
+        listen = (" ssl" if self.tls else "") + (" http2" if settings.get("http2") else "")
         self._config = folder / "nginx.conf"
         names = {"folder": folder, "upstream": upstream, "keepalive": keepalive, "hop": hop, "port": self.port}
+        names |= {"tls": tls, "listen": listen}
         self._config.write_text(CONFIG.format(**names))
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -128,8 +128,9 @@ def serve(settings: Mapping[str, Any], folder: Path, net: network.Network) -> It
 def urls(situation: Situation, address: str, port: int) -> list[str]:
     """Return what the client is to call: one URL per host of the scenario and path."""
     scheme = "https" if situation.server.get("tls") not in (None, False) else "http"
-    if situation.trace.get("proxy") is not None:
-        scheme = "http"
+    proxy = situation.trace.get("proxy")
+    if proxy is not None:
+        scheme = "https" if proxy.get("tls") or proxy.get("http2") else "http"
     closed = situation.client.get("closed_port")
     hosts = situation.client.get("hosts", [address])
     paths = situation.client.get("paths", [PATH])

@@ -54,6 +54,26 @@ class AnswerSettings:
     """Pause between two events, seconds."""
     token_bytes: int = 0
     """Extra bytes in each event."""
+    first_token_s: float = 0.0
+    """Pause between the head of a stream and its first event, seconds."""
+    stall_at: int = 0
+    """Before this event, counted from 0, comes the stall; 0 never."""
+    stall_s: float = 0.0
+    """Length of the stall, seconds."""
+    heartbeats: int = 0
+    """So many comments without content are spread over the stall."""
+    lump: int = 1
+    """So many events are collected and written at once, as a buffering proxy does."""
+    cut_after_tokens: int = 0
+    """In place of the n-th event the connection is closed in good order; 0 never."""
+    cached: tuple[int, ...] = ()
+    """Tokens of the prompt that were cached, of the first, second, … answer on this path; the last one repeats. Streams
+    then end with an event about usage, and what was not cached costs `prefill_s` until the first event."""
+    prompt_tokens: int = 4000
+    prefill_s: float = 0.0
+    """Time to read a whole prompt that is not cached, seconds."""
+    processing_ms: float | None = None
+    """What the server says of its own time, in a header."""
     tail_wait_s: float = 0.0
     """Pause between `[DONE]` and the end of the chunked body, seconds."""
     reset_after_tokens: int = 0
@@ -98,6 +118,8 @@ class ServerSettings:
     """Whether an answer that ends the connection says `Connection: close`."""
     close_always: bool = False
     """Every answer ends its connection."""
+    expect: bool = True
+    """Whether `Expect: 100-continue` gets the interim answer that it asks for."""
     http10: bool = False
     """Answer as an HTTP/1.0 server: no keep-alive, no chunks."""
     stale_after: int = 0

@@ -40,6 +40,7 @@ const habits = {
   },
   timed_expiry: viaFetch, // fetch drops an idle socket after four seconds
   fetch: viaFetch,
+  async_stream: viaFetch, // text() takes the stream to its end
 };
 
 for (let turn = 0; turn < plan.calls; turn += 1) {

@@ -38,6 +38,10 @@ class Plan:
     """Bytes of the answer that a careless habit reads before it goes on."""
     pause_s: float = 0.0
     """Pause inside a habit: between reads, or while the process is stopped."""
+    pause_at: int = 0
+    """The piece of a stream, counted from 0, before which a habit pauses."""
+    tries: int = 3
+    """Attempts of one call."""
     bad_calls: int = 0
     """So many of the calls show the habit, the others are well-behaved."""
     proxy: str = ""

@@ -64,9 +64,24 @@ def burst(plan: Plan) -> None:
     asyncio.run(main())
 
 
+def async_stream(plan: Plan) -> None:
+    """One session that reads every stream to its end."""
+
+    async def main() -> None:
+        async with session_of(plan) as shared:
+            for turn in range(plan.calls):
+                async with shared.post(plan.url(turn), json=plan.payload) as answer:
+                    async for _piece in answer.content.iter_any():
+                        await asyncio.sleep(0)
+                await asyncio.sleep(plan.gap_s)
+
+    asyncio.run(main())
+
+
 HABITS: dict[str, Callable[[Plan], None]] = {
     "per_call": per_call,
     "session": session,
     "timed_expiry": session,
     "burst": burst,
+    "async_stream": async_stream,
 }

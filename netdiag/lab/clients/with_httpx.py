@@ -85,6 +85,44 @@ def loops(plan: Plan) -> None:
     repeat(plan, lambda _turn: asyncio.run(several()), (*FAILURES, RuntimeError))
 
 
+def blocked_loop(plan: Plan) -> None:
+    """One AsyncClient with `burst` streams at once, and a loop that sleeps `pause_s` in the midst of them."""
+
+    async def read(client: Any, turn: int, *, blocks: bool) -> None:
+        async with client.stream("POST", plan.url(turn), json=plan.payload) as answer:
+            line = 0
+            async for text in answer.aiter_lines():
+                line += bool(text)
+                if blocks and text and line == plan.pause_at:
+                    time.sleep(plan.pause_s)  # the fault: nobody else runs meanwhile
+
+    async def main() -> None:
+        async with httpx.AsyncClient(**options(plan)) as client:
+            for turn in range(plan.calls):
+                await asyncio.gather(*(read(client, turn, blocks=not number) for number in range(plan.burst)))
+                await asyncio.sleep(plan.gap_s)
+
+    asyncio.run(main())
+
+
+def h2_burst(plan: Plan) -> None:
+    """One AsyncClient that speaks HTTP/2, with `burst` calls at once; streams are read to their end."""
+
+    async def read(client: Any, turn: int) -> None:
+        async with client.stream("POST", plan.url(turn), json=plan.payload) as answer:
+            async for _piece in answer.aiter_bytes():
+                await asyncio.sleep(0)
+
+    async def main() -> None:
+        async with httpx.AsyncClient(http2=True, **options(plan)) as client:
+            for turn in range(plan.calls):
+                calls = (read(client, turn) for _ in range(plan.burst))
+                await asyncio.gather(*calls, return_exceptions=True)
+                await asyncio.sleep(plan.gap_s)
+
+    asyncio.run(main())
+
+
 def cancelled(plan: Plan) -> None:
     """One Client that leaves every stream after its first bytes."""
     with httpx.Client(**options(plan)) as client:
@@ -105,6 +143,8 @@ HABITS: dict[str, Callable[[Plan], None]] = {
     "thread_clients": thread_clients,
     "burst": burst,
     "async_stream": async_stream,
+    "blocked_loop": blocked_loop,
+    "h2_burst": h2_burst,
     "cancelled": cancelled,
     "loops": loops,
 }

@@ -93,5 +93,6 @@ HABITS: dict[str, Callable[[Plan], None]] = {
     "session": session,
     "stream_early": session,
     "async_session": async_session,
+    "async_stream": async_session,
     "loops": loops,
 }

@@ -85,6 +85,14 @@ def burst(plan: Plan) -> None:
     repeat(plan, lambda turn: together(plan.burst, lambda _n: post(plan, turn, shared).content), FAILURES)
 
 
+def small_pool(plan: Plan) -> None:
+    """One Session whose pool has `keep` connections and lets `burst` threads wait for them."""
+    shared = requests.Session()
+    for scheme in ("https://", "http://"):
+        shared.mount(scheme, requests.adapters.HTTPAdapter(pool_maxsize=plan.keep, pool_block=True))
+    together(plan.burst, lambda _n: repeat(plan, lambda turn: post(plan, turn, shared).content, FAILURES))
+
+
 def proxied_per_call(plan: Plan) -> None:
     """`requests.post` through a proxy for every call."""
     proxies = {"https": plan.proxy}
@@ -107,6 +115,8 @@ HABITS: dict[str, Callable[[Plan], None]] = {
     "threads": threads,
     "thread_clients": thread_clients,
     "burst": burst,
+    "small_pool": small_pool,
+    "async_stream": session,
     "proxied_per_call": proxied_per_call,
     "proxied_session": proxied_session,
 }
