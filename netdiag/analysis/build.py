@@ -84,7 +84,7 @@ def finding(case: Case, seen: Seen) -> Finding:
     """Return the finding for what was seen."""
     entry = catalog()[seen.code]
     values = _values(case, seen)
-    share = seen.cost_ms / case.total_ms if known(seen.cost_ms) and known(case.total_ms) else NAN
+    share = seen.cost_ms / case.total_ms if known(seen.cost_ms) and case.total_ms > 0 else NAN
     priced = known(seen.cost_ms) and not share < _WORTH_NAMING
     return Finding(
         code=seen.code,

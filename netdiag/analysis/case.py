@@ -156,12 +156,11 @@ def _guess(library: Mapping[str, Any]) -> bool:
 
 
 def _groups(clients: Sequence[Link], processes: Mapping[float, Process]) -> tuple[Group, ...]:
-    found: dict[tuple[float, str], list[Link]] = {}
+    found: dict[tuple[float, str, str | None], list[Link]] = {}
     for link in clients:
-        if link.remote_port == _DNS_PORT:
-            continue  # questions to a name server, no calls of an API
-        pid = link.pid if known(link.pid) else -1.0
-        found.setdefault((pid, host_of(link)), []).append(link)
+        # packets do not name processes: then an address stands for who calls
+        who = (link.pid, None) if known(link.pid) else (-1.0, link.local_ip)
+        found.setdefault((who[0], host_of(link), who[1]), []).append(link)
     return tuple(
         Group(
             pid=pid if pid >= 0 else NAN,
@@ -169,7 +168,7 @@ def _groups(clients: Sequence[Link], processes: Mapping[float, Process]) -> tupl
             links=tuple(sorted(links, key=_opened)),
             process=processes.get(pid),
         )
-        for (pid, host), links in found.items()
+        for (pid, host, _), links in found.items()
     )
 
 
