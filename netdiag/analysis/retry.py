@@ -256,19 +256,22 @@ def _growing(each: _Calls) -> str | None:
 
 
 def _nested(each: _Calls) -> str | None:
-    """Tell whether pauses begin anew in the middle of a call, again and again: one retry loop inside another."""
+    """Tell whether pauses begin anew in the middle of a call, again and again: one retry loop inside another.
+
+    Only of calls that came to an end: one that failed to the last and the next call look the same.
+    """
     restarts: Counter[int] = Counter()
     for call in each.repeated:
         pauses = [gap.ms for gap in call.gaps]
-        if len(pauses) < _STORM:
+        if len(pauses) < _STORM - 1 or not call.succeeded:
             continue
         drops = [n for n, (a, b) in enumerate(pairwise(pauses), 2) if b < 0.6 * a]
         steps = {later - earlier for earlier, later in zip([0, *drops], drops, strict=False)}
         if len(drops) >= 1 and (len(steps) == 1 or len(drops) == 1):
             restarts[min(steps) if steps else drops[0]] += 1
-    if not restarts:
+    inner, times = restarts.most_common(1)[0] if restarts else (0, 0)
+    if times < 2:
         return None
-    inner, times = restarts.most_common(1)[0]
     return f"pauses begin anew after every {inner} attempts in {_calls_said(times)}: one retry loop inside another"
 
 
