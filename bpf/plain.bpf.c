@@ -140,45 +140,38 @@ static __always_inline void owe(struct nd_plain_thread *t, const struct nd_plain
 	t->owed_records += 1 + bytes / ND_PLAIN_RECORD_BYTES;
 }
 
-static __always_inline void moved(struct nd_plain_thread *t, const struct nd_plain_call *call, __u8 library,
-				  __u32 length, __u8 direction, __u64 now)
+/* Returns the object whose bytes were moved, and fills in the piece. */
+static __always_inline struct nd_plain_object *moved(struct nd_plain_thread *t, const struct nd_plain_call *call,
+						     __u8 library, __u32 length, __u8 direction,
+						     struct nd_plain_piece *piece)
 {
 	struct nd_plain_key key = key_of(call->handle);
 	struct nd_plain_object *o = object_of(&key, library);
-	struct nd_plain_piece piece = {
-		.now = now,
-		.entered = call->entered,
-		.buffer = call->buffer,
-		.length = length,
-		.tgid = nd_current_tgid(),
-		.tid = nd_current_tid(),
-		.direction = direction,
-		.flags = call->buffer ? 0 : ND_PLAIN_UNSEEN,
-	};
 
 	if (!o)
-		return;
+		return 0;
 	bind(o, &key, call);
 	if (t && direction == ND_SEND && !call->cookie && (!o->cookie || t->owed_bytes))
-		owe(t, &key, length, now);
-	nd_plain_tell(o, &piece);
+		owe(t, &key, length, piece->now);
+	piece->entered = call->entered;
+	piece->buffer = call->buffer;
+	piece->length = length;
+	piece->direction = direction;
+	piece->flags = call->buffer ? 0 : ND_PLAIN_UNSEEN;
+	return o;
 }
 
-static __always_inline void end_object(__u64 handle, __u64 now)
+/* Returns the object that is over now; 0 where none was known. */
+static __always_inline struct nd_plain_object *end_object(__u64 handle, struct nd_plain_piece *piece)
 {
 	struct nd_plain_key key = key_of(handle);
 	struct nd_plain_object *o = bpf_map_lookup_elem(&plain_objects, &key);
-	struct nd_plain_piece piece = {
-		.now = now,
-		.tgid = nd_current_tgid(),
-		.tid = nd_current_tid(),
-		.flags = ND_PLAIN_END,
-	};
 
 	if (!o || o->over)
-		return;
+		return 0;
 	o->over = 1;
-	nd_plain_tell(o, &piece);
+	piece->flags = ND_PLAIN_END;
+	return o;
 }
 
 /* --- C ---------------------------------------------------------------------------------------------------------- */
@@ -226,18 +219,21 @@ static __always_inline __u64 amount(struct pt_regs *ctx, __u64 cookie, const str
 	return count;
 }
 
-static __always_inline void leave_call(struct pt_regs *ctx, __u64 cookie, __u64 now)
+static __always_inline struct nd_plain_object *leave_call(struct pt_regs *ctx, __u64 cookie,
+							  struct nd_plain_piece *piece)
 {
 	__u64 id = bpf_get_current_pid_tgid(), count;
 	struct nd_plain_thread *t = bpf_map_lookup_elem(&plain_threads, &id);
+	struct nd_plain_object *o = 0;
 
 	if (!t || !t->call.handle || nd_stack(ctx) - ND_RETURN_BYTES < t->call.stack)
-		return;
+		return 0;
 	count = amount(ctx, cookie, &t->call);
 	/* GnuTLS sends the rest of the last call when it is given no bytes */
 	if (count && (count <= t->call.size || !t->call.buffer) && count < 1U << 31)
-		moved(t, &t->call, LIBRARY(cookie), count, KIND(cookie) == READ ? ND_RECEIVE : ND_SEND, now);
+		o = moved(t, &t->call, LIBRARY(cookie), count, KIND(cookie) == READ ? ND_RECEIVE : ND_SEND, piece);
 	t->call.handle = 0;
+	return o;
 }
 
 /* --- Go --------------------------------------------------------------------------------------------------------- */
@@ -261,28 +257,29 @@ static __always_inline void enter_go(struct pt_regs *ctx, __u64 now)
 	bpf_map_update_elem(&plain_goroutines, &key, &call, BPF_ANY);
 }
 
-static __always_inline void leave_go(struct pt_regs *ctx, __u64 cookie, __u64 now)
+static __always_inline struct nd_plain_object *leave_go(struct pt_regs *ctx, __u64 cookie, struct nd_plain_piece *piece)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	struct nd_plain_goroutine key = { .address = nd_goroutine(ctx), .tgid = id >> 32 };
 	struct nd_plain_call *call = bpf_map_lookup_elem(&plain_goroutines, &key);
+	struct nd_plain_object *o = 0;
 	long count = nd_go_first(ctx);
 
 	if (!call || !call->handle)
-		return;
+		return 0;
 	if (count > 0 && count <= (long)call->size && count < 1L << 31)
-		moved(0, call, LIBRARY(cookie), count, KIND(cookie) == GO_READ_RETURN ? ND_RECEIVE : ND_SEND, now);
+		o = moved(0, call, LIBRARY(cookie), count, KIND(cookie) == GO_READ_RETURN ? ND_RECEIVE : ND_SEND,
+			  piece);
 	call->handle = 0;
+	return o;
 }
 
 /* The garbage collector tells nobody when an object goes: a handshake begins where a new one lies. */
-static __always_inline void begin_go(struct pt_regs *ctx, __u64 cookie, __u64 now)
+static __always_inline void begin_go(struct pt_regs *ctx, __u64 cookie)
 {
 	struct nd_plain_key key = key_of(nd_go_first(ctx));
-	struct nd_plain_object *o;
+	struct nd_plain_object *o = object_of(&key, LIBRARY(cookie));
 
-	end_object(key.handle, now);
-	o = object_of(&key, LIBRARY(cookie));
 	if (o)
 		o->whole = 1;
 }
@@ -290,32 +287,40 @@ static __always_inline void begin_go(struct pt_regs *ctx, __u64 cookie, __u64 no
 SEC("uprobe/enter")
 int plain_enter(struct pt_regs *ctx)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx), now = bpf_ktime_get_ns();
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	struct nd_plain_piece piece = {
+		.now = bpf_ktime_get_ns(),
+		.tgid = nd_current_tgid(),
+		.tid = nd_current_tid(),
+	};
+	struct nd_plain_object *o = 0;
 
 	switch (KIND(cookie)) {
 	case READ:
 	case WRITE:
 	case SEND_FILE:
-		enter_call(ctx, cookie, now);
-		break;
+		enter_call(ctx, cookie, piece.now);
+		return 0;
 	case GO_READ:
 	case GO_WRITE:
-		enter_go(ctx, now);
-		break;
+		enter_go(ctx, piece.now);
+		return 0;
 	case GO_READ_RETURN:
 	case GO_WRITE_RETURN:
-		leave_go(ctx, cookie, now);
-		break;
-	case GO_BEGIN:
-		begin_go(ctx, cookie, now);
+		o = leave_go(ctx, cookie, &piece);
 		break;
 	case END:
-		end_object(nd_first_argument(ctx), now);
+		o = end_object(nd_first_argument(ctx), &piece);
 		break;
+	case GO_BEGIN:
 	case GO_END:
-		end_object(nd_go_first(ctx), now);
+		o = end_object(nd_go_first(ctx), &piece);
 		break;
 	}
+	if (o) /* in one place: the verifier looks at each */
+		nd_plain_tell(o, &piece);
+	if (KIND(cookie) == GO_BEGIN)
+		begin_go(ctx, cookie);
 	return 0;
 }
 
@@ -336,6 +341,14 @@ int plain_ingress(struct __sk_buff *skb)
 SEC("uretprobe/leave")
 int plain_leave(struct pt_regs *ctx)
 {
-	leave_call(ctx, bpf_get_attach_cookie(ctx), bpf_ktime_get_ns());
+	struct nd_plain_piece piece = {
+		.now = bpf_ktime_get_ns(),
+		.tgid = nd_current_tgid(),
+		.tid = nd_current_tid(),
+	};
+	struct nd_plain_object *o = leave_call(ctx, bpf_get_attach_cookie(ctx), &piece);
+
+	if (o)
+		nd_plain_tell(o, &piece);
 	return 0;
 }

@@ -44,6 +44,23 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as s:
     while s.recv(100):
         pass
 """
+TRANSFER = """
+import random, socket, ssl, sys
+chance = random.Random(7)
+frames = [b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n"]
+for number in range(600):
+    size = 16384 if number % 3 else chance.randrange(200)
+    frames.append(size.to_bytes(3, "big") + bytes([0, number % 2]) + (number + 1).to_bytes(4, "big") + bytes(size))
+sock = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+if sys.argv[2:]:
+    sock = ssl.create_default_context(cafile=sys.argv[2]).wrap_socket(sock, server_hostname="localhost")
+data = b"".join(frames)
+for at in range(0, len(data), 16000):
+    sock.sendall(data[at : at + 16000])
+sock.shutdown(socket.SHUT_WR)
+while sock.recv(100):  # until the server has read all
+    pass
+"""
 
 
 @pytest.fixture
@@ -122,3 +139,28 @@ def test_lost_and_repeated_packets_are_told_once(cleanup, keep, tmp_path):
     for (_, _, cookie), directions in tracing.conversations(made.pid).items():
         real = server.read[int(port_of[cookie])]
         assert_same(joined(directions[SEND]), real, directions[SEND])
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_the_head_of_each_frame_is_told_even_of_a_transfer(traced, keep, tmp_path, tls):
+    server = keep(Truth(tmp_path, tls=tls))
+    cert = (server.cert,) if tls else ()
+    tracing, pid = traced(sys.executable, "-I", "-c", TRANSFER, server.port, *cert)
+    (directions,) = tracing.conversations(pid).values()
+    (real,) = server.read.values()
+    sent = directions[SEND]
+    told = joined(sent)
+    assert len(told) == len(real)
+    known = bytearray(len(told))
+    for piece in sent:
+        known[piece.offset : piece.offset + len(piece.data)] = b"\1" * len(piece.data)
+        end = piece.offset + piece.length
+        known[end - len(piece.tail) : end] = b"\1" * len(piece.tail)
+    at, frames = 24, 0
+    while at < len(real):
+        assert known[at : at + 9] == b"\1" * 9, f"the head of frame {frames} at {at} is missing"
+        assert told[at : at + 9] == real[at : at + 9]
+        at += 9 + int.from_bytes(real[at : at + 3], "big")
+        frames += 1
+    assert frames == 600
+    assert sum(known) < len(real) / 4

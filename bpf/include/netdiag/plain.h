@@ -33,6 +33,10 @@ struct nd_plain_object {
 	__u64 cookie;
 	__u64 moved[2]; /* sent, received */
 	__u32 large[2]; /* large calls in a row */
+	__u32 skip[2]; /* HTTP/2: bytes up to where the next frame's head begins, or goes on */
+	__u8 have[2]; /* so much of the head was there */
+	__u8 reserved2[6];
+	__u8 head[2][24]; /* nine bytes; longer, for the verifier's arithmetic */
 	__u32 number;
 	__u32 generation;
 	__u8 binding; /* enum nd_plain_binding */

@@ -3,6 +3,7 @@
 #ifndef NETDIAG_PLAIN_TELL_H
 #define NETDIAG_PLAIN_TELL_H
 
+#include "core_fixes.h"
 #include "event.h"
 #include "filter.h"
 #include "plain.h"
@@ -18,6 +19,10 @@ __u32 plain_numbers = 0; /* of TLS objects */
 #define ND_PLAIN_LARGE_CALL 8192
 #define ND_PLAIN_BULK_CALLS 16 /* so many large calls in a row are a transfer, of which only the ends are looked at */
 #define ND_PLAIN_PARTS 5 /* records for one call: a TLS record holds 16 KiB */
+#define ND_PLAIN_PREFACE 24 /* RFC 9113 section 3.4 */
+#define ND_PLAIN_FRAME_HEAD 9
+#define ND_PLAIN_MOST_FRAMES 64 /* in one call */
+#define ND_PLAIN_FEW_FRAMES 8 /* where the verifier looks at each turn */
 #define ND_PLAIN_LEAST_REQUEST 27 /* smaller ones may just open the window of a stream of HTTP/2 */
 
 struct nd_plain_piece {
@@ -113,19 +118,121 @@ static __always_inline bool nd_plain_is_preface(const struct nd_plain_piece *p)
 	return start == 0x5448202a20495250ULL; /* "PRI * HT", the first byte lowest */
 }
 
-/* All of a call, in as many records as it takes. */
-static __always_inline void nd_plain_tell_parts(const struct nd_plain_object *o, const struct nd_plain_piece *whole,
-						__u64 offset)
-{
-	struct nd_plain_piece p = *whole;
-	__u32 left = whole->length;
+struct nd_plain_parts {
+	const struct nd_plain_object *o;
+	struct nd_plain_piece piece;
+	__u64 offset;
+	__u32 left;
+	__u32 parts;
+};
 
-	for (int i = 0; i < ND_PLAIN_PARTS && left; i++) {
-		p.length = left > ND_PLAIN_LARGE_BYTES && i < ND_PLAIN_PARTS - 1 ? ND_PLAIN_LARGE_BYTES : left;
-		nd_plain_tell_large(o, &p, offset);
-		offset += p.length;
-		p.buffer += p.length;
-		left -= p.length;
+static long nd_plain_part(__u32 turn, void *context)
+{
+	struct nd_plain_parts *w = context;
+
+	w->piece.length = w->left > ND_PLAIN_LARGE_BYTES && turn + 1 < w->parts ? ND_PLAIN_LARGE_BYTES : w->left;
+	nd_plain_tell_large(w->o, &w->piece, w->offset);
+	w->offset += w->piece.length;
+	w->piece.buffer += w->piece.length;
+	w->left -= w->piece.length;
+	return !w->left;
+}
+
+/* All of a call, in up to so many records; the last one is cut where they are not enough. */
+static __always_inline void nd_plain_tell_parts(const struct nd_plain_object *o, const struct nd_plain_piece *p,
+						__u64 offset, __u32 parts)
+{
+	struct nd_plain_parts w = { .o = o, .piece = *p, .offset = offset, .left = p->length, .parts = parts };
+
+	if (nd_has_loop())
+		bpf_loop(parts, nd_plain_part, &w, 0);
+	else
+		nd_plain_tell_large(o, p, offset);
+}
+
+/*
+ * HTTP/2 (RFC 9113 section 4.1): frames are followed from head to head, so that of a transfer the head of each frame is
+ * told and nobody loses the thread.
+ */
+struct nd_plain_walk {
+	const struct nd_plain_object *o;
+	struct nd_plain_piece piece;
+	__u64 offset;
+	__u64 buffer;
+	__u32 length;
+	__u32 at;
+	__u32 *skip;
+	__u8 *have;
+	__u8 *head;
+	bool tell;
+};
+
+/* One frame, or what this call has of it; returns whether there is more. */
+static __always_inline bool nd_plain_step(struct nd_plain_walk *w)
+{
+	__u32 left = w->length - w->at, start = w->at, have = *w->have, take, part;
+
+	if (!*w->skip || have) {
+		if (have >= ND_PLAIN_FRAME_HEAD)
+			return false;
+		take = ND_PLAIN_FRAME_HEAD - have;
+		if (take > left)
+			take = left;
+		asm volatile("" : "+r"(take));
+		if (!take || take > ND_PLAIN_FRAME_HEAD ||
+		    nd_plain_read(&w->piece, w->head + have, take, w->buffer + w->at))
+			return false;
+		have += take;
+		w->at += take;
+		left -= take;
+		*w->have = have < ND_PLAIN_FRAME_HEAD ? have : 0;
+		if (have == ND_PLAIN_FRAME_HEAD)
+			*w->skip = (__u32)w->head[0] << 16 | (__u32)w->head[1] << 8 | w->head[2];
+	}
+	if (!*w->have) {
+		part = *w->skip < left ? *w->skip : left;
+		*w->skip -= part;
+		w->at += part;
+	}
+	if (w->tell) {
+		w->piece.buffer = w->buffer + start;
+		w->piece.length = w->at - start;
+		nd_plain_tell_small(w->o, &w->piece, w->offset + start);
+	}
+	return w->at < w->length;
+}
+
+static long nd_plain_step_once(__u32 turn, void *context)
+{
+	return !nd_plain_step(context);
+}
+
+static __always_inline void nd_plain_walk(struct nd_plain_object *o, const struct nd_plain_piece *p, __u64 offset,
+					  bool tell)
+{
+	bool sent = p->direction == ND_SEND;
+	struct nd_plain_walk w = {
+		.o = o,
+		.piece = *p,
+		.offset = offset,
+		.buffer = p->buffer,
+		.length = p->length,
+		.skip = sent ? &o->skip[0] : &o->skip[1],
+		.have = sent ? &o->have[0] : &o->have[1],
+		.head = sent ? o->head[0] : o->head[1],
+		.tell = tell,
+	};
+
+	if (nd_has_loop())
+		bpf_loop(ND_PLAIN_MOST_FRAMES, nd_plain_step_once, &w, 0);
+	else
+		for (int i = 0; i < ND_PLAIN_FEW_FRAMES; i++)
+			if (!nd_plain_step(&w))
+				break;
+	if (tell && w.at < w.length) {
+		w.piece.buffer = w.buffer + w.at;
+		w.piece.length = w.length - w.at;
+		nd_plain_tell_small(o, &w.piece, w.offset + w.at);
 	}
 }
 
@@ -134,6 +241,7 @@ static __always_inline void nd_plain_tell(struct nd_plain_object *o, const struc
 	bool sent = p->direction == ND_SEND;
 	__u64 *count = sent ? &o->moved[0] : &o->moved[1], offset = *count;
 	__u32 *large = sent ? &o->large[0] : &o->large[1], *other = sent ? &o->large[1] : &o->large[0];
+	bool bulk;
 
 	*count += p->length;
 	if (p->length < ND_PLAIN_LARGE_CALL)
@@ -142,14 +250,20 @@ static __always_inline void nd_plain_tell(struct nd_plain_object *o, const struc
 		(*large)++;
 	if (p->length >= ND_PLAIN_LEAST_REQUEST)
 		*other = 0;
-	if (!offset && !o->framed && o->whole && !(p->flags & ND_PLAIN_UNSEEN))
-		o->framed = nd_plain_is_preface(p);
-	if (p->length <= ND_PLAIN_SMALL_BYTES || *large > ND_PLAIN_BULK_CALLS || p->flags & ND_PLAIN_UNSEEN)
+	if (!offset && !o->framed && o->whole && !(p->flags & ND_PLAIN_UNSEEN) && nd_plain_is_preface(p)) {
+		o->framed = 1;
+		o->skip[sent ? 0 : 1] = ND_PLAIN_PREFACE;
+	}
+	bulk = *large > ND_PLAIN_BULK_CALLS;
+	if (o->framed && p->length && !(p->flags & ND_PLAIN_UNSEEN)) {
+		nd_plain_walk(o, p, offset, bulk);
+		if (bulk)
+			return;
+	}
+	if (p->length <= ND_PLAIN_SMALL_BYTES || bulk || p->flags & ND_PLAIN_UNSEEN)
 		nd_plain_tell_small(o, p, offset);
-	else if (o->framed && p->length > ND_PLAIN_LARGE_BYTES)
-		nd_plain_tell_parts(o, p, offset);
 	else
-		nd_plain_tell_large(o, p, offset);
+		nd_plain_tell_parts(o, p, offset, o->framed ? ND_PLAIN_PARTS : 1);
 }
 
 #endif

@@ -102,7 +102,7 @@ static __always_inline void nd_plain_payload(struct __sk_buff *skb, const struct
 		*ended = 1;
 		piece.length = 0;
 		piece.flags = ND_PLAIN_END;
-		nd_plain_tell(&w->object, &piece);
+		nd_plain_tell_small(&w->object, &piece, *count);
 	}
 }
 
