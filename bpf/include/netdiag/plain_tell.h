@@ -256,8 +256,10 @@ static __always_inline void nd_plain_tell(struct nd_plain_object *o, const struc
 	}
 	bulk = *large > ND_PLAIN_BULK_CALLS;
 	if (o->framed && p->length && !(p->flags & ND_PLAIN_UNSEEN)) {
-		nd_plain_walk(o, p, offset, bulk);
-		if (bulk)
+		bool cut = bulk || p->length > ND_PLAIN_PARTS * ND_PLAIN_LARGE_BYTES;
+
+		nd_plain_walk(o, p, offset, cut);
+		if (cut)
 			return;
 	}
 	if (p->length <= ND_PLAIN_SMALL_BYTES || bulk || p->flags & ND_PLAIN_UNSEEN)
