@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from netdiag.analysis.case import Case, Group
 from netdiag.analysis.claims import Claim, complete
-from netdiag.analysis.links import Link, column
+from netdiag.analysis.links import Link
 
 __all__ = ["proxy_connect"]
 
@@ -17,7 +17,7 @@ _CONNECT = "CONNECT"
 
 def proxy_connect(case: Case, group: Group, rest: Sequence[Link]) -> Claim | None:
     """Each call asks the proxy to connect anew: the tunnel of the call before is gone with its connection."""
-    tunnelled = set(_rows(case))
+    tunnelled = _rows(case, group)
     used = [link for link in group.links if link.used and link.row in tunnelled]
     lost = [link for link in rest if link.row in tunnelled and complete(link) and _calls(case, link) <= 1]
     if len(lost) < _HABIT or len(lost) < 0.5 * len(used):
@@ -34,8 +34,9 @@ def proxy_connect(case: Case, group: Group, rest: Sequence[Link]) -> Claim | Non
     )
 
 
-def _rows(case: Case) -> list[int]:
-    return [row for row, proxied in enumerate(column(case.tables.connections, "proxied")) if proxied is True]
+def _rows(case: Case, group: Group) -> set[int]:
+    proxied = case.tables.connections.get("proxied")
+    return set() if proxied is None else {link.row for link in group.links if proxied.iat[link.row] is True}
 
 
 def _calls(case: Case, link: Link) -> float:

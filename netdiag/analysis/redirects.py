@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from statistics import median
 
 from netdiag.analysis.build import Seen, finding, milliseconds
 from netdiag.analysis.case import Case, Group
 from netdiag.analysis.http_calls import Asked, examples
-from netdiag.analysis.links import Link, known
+from netdiag.analysis.links import Link, Turn, known
 from netdiag.findings import Finding
 
 __all__ = ["analyze"]
@@ -65,23 +66,32 @@ def _inferred(case: Case) -> Iterable[Seen]:
     for group in case.groups:
         by_pid.setdefault(group.pid, []).append(group)
     for groups in by_pid.values():
+        starts = [sorted(_starts(group.links)) for group in groups]
         for first in groups:
-            for second in groups:
-                seen = _pairs(case, first, second) if first is not second else None
+            sent = _sent(case, first)
+            for second, began in zip(groups, starts, strict=True) if sent else ():
+                seen = _pairs(first, sent, second, began) if first is not second else None
                 if seen is not None:
                     yield seen
 
 
-def _pairs(case: Case, first: Group, second: Group) -> Seen | None:
+def _sent(case: Case, first: Group) -> list[tuple[Turn, Link]]:
+    """Return the calls to a host that may redirect each of them; none where one shows that it does not."""
     sent = [(call, link) for link in first.links for call in link.calls]
-    if len(sent) < _HABIT or any(call.status not in _STATUSES and known(call.status) for call in case.asked_by(first)):
-        return None
-    starts = sorted(_starts(second.links))
-    if len(starts) < len(sent):
+    small = all(call.answered and call.received_bytes <= _SMALL_BYTES for call, _ in sent)
+    if len(sent) < _HABIT or not small:
+        return []
+    said = any(call.status not in _STATUSES and known(call.status) for call in case.asked_by(first))
+    return [] if said else sent
+
+
+def _pairs(first: Group, sent: Sequence[tuple[Turn, Link]], second: Group, starts: Sequence[float]) -> Seen | None:
+    strangers = not known(first.pid) and first.links[0].local_ip != second.links[0].local_ip
+    if len(starts) < len(sent) or strangers:
         return None
     for call, _ in sent:
-        followed = any(0 <= start - call.last_byte_ns <= _NEXT_NS for start in starts)
-        if not (call.answered and call.received_bytes <= _SMALL_BYTES and followed):
+        after = bisect_left(starts, call.last_byte_ns)
+        if after == len(starts) or starts[after] - call.last_byte_ns > _NEXT_NS:
             return None
     took = [(call.last_byte_ns - call.began_ns) / 1e6 for call, _ in sent]
     cost = sum(took) + sum(link.setup_ms for link in first.links if known(link.setup_ms))

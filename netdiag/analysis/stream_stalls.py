@@ -182,7 +182,7 @@ def paths_of(case: Case, links: Iterable[Link]) -> Mapping[int, Path]:
     """Return what is known of the way of these connections, by row."""
     resent, reads = case.rows["retransmits"], case.rows["bursts"]
     ends: dict[tuple[object, ...], int] = {}
-    if resent:
+    if resent and any(link.role == "server" for link in case.links):  # both ends were traced
         ends = {(link.local_ip, link.local_port, link.remote_ip, link.remote_port): link.row for link in case.links}
     found: dict[int, Path] = {}
     for link in links:

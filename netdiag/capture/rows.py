@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from netdiag.capture.flows import Flow, Flows, Sorted
 from netdiag.capture.layouts import rows
+from netdiag.capture.outline import outline
 from netdiag.capture.sequence import Order
 from netdiag.capture.walker import Record
 from netdiag.decode.chain import Names
@@ -214,13 +215,25 @@ class Hellos:
         self.names: dict[int, str] = {}
         """By number of the connection: the host name that its client asked for, in lower case."""
         self._known: dict[bytes, int] = {}
+        self._cuts: dict[bytes, bytes] = {}
         self._names = Names()
         self._next = 1
+
+    def _cut(self, hello: bytes) -> bytes:
+        key = outline(hello)
+        if key is None:
+            return redact(hello)
+        found = self._cuts.get(key)
+        if found is None:
+            if len(self._cuts) >= _MAX_KNOWN:
+                self._cuts.clear()
+            found = self._cuts[key] = redact(hello)
+        return found
 
     def say(self, flow: Flow, send: bool, raw: bytes, at_ns: int, whole: bool) -> None:  # noqa: FBT001
         """Take the TLS records of one side with handshake messages."""
         hello = messages(raw)
-        session, data = session_id(hello), redact(hello)
+        session, data = session_id(hello), self._cut(hello)
         fact: dict[str, Any] = {
             "kind": "hello",
             "cookie": flow.number + 1,

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast a capture is read, beside tshark: a big file of mixed traffic, made of the lab's own connections.
+
+The file holds copies of connections that real clients and servers made (tests/captures), each with addresses, ports and
+times of its own, and TLS downloads with the handshake of one of them: by bytes four fifths downloads in segments of 1448
+bytes, the rest short requests, streams of tokens, plain HTTP, and datagrams. Many are under way at the same time, as on
+a busy machine.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Reading", "build", "main"]
+
+_SAMPLES = Path(__file__).resolve().parents[2] / "tests" / "captures"
+_GLOBAL = struct.Struct("<IHHiIII")
+_PACKET = struct.Struct("<IIII")
+_SEGMENT, _RECORD = 1448, 16_401
+_START = 1_790_000_000
+_TLS_FIELDS = ("tls.handshake.extensions_server_name", "tls.handshake.type", "tls.record.length", "tls.record.version")
+_TOGETHER = 200
+"""Connections under way at the same time."""
+_MACHINES = 24
+"""Clients."""
+_DOWNLOADS = 0.8
+"""Their share of the bytes."""
+
+Packets = list[tuple[float, bool, bytes]]
+"""Seconds since the first, whether the client sent it, the frame."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One program on one file."""
+
+    name: str
+    seconds: float
+    cpu_s: float
+    peak_mb: float
+    packets: int
+
+
+def main(size: int = 1_000_000_000, keep: Path | None = None) -> list[Reading]:
+    """Build a file of that size, read it with netdiag and, where it is installed, tshark; print and return figures."""
+    with tempfile.TemporaryDirectory(prefix="netdiag-bench-") as name:
+        path = keep or Path(name) / "mixed.pcap"
+        packets = _count(path) if path.exists() else build(path, size)
+        netdiag = [sys.executable, "-m", "netdiag", "analyze", str(path)]
+        commands = {"netdiag analyze": netdiag}
+        if tshark := shutil.which("tshark"):
+            fields = [word for field in _TLS_FIELDS for word in ("-e", field)]
+            commands["tshark -q -z conv,tcp"] = [tshark, "-n", "-q", "-z", "conv,tcp", "-r", str(path)]
+            commands["tshark, TLS fields"] = [
+                tshark,
+                "-n",
+                "-r",
+                str(path),
+                "-T",
+                "fields",
+                "-e",
+                "tcp.stream",
+                *fields,
+            ]
+        else:
+            sys.stderr.write("tshark is not installed: nothing to compare with (apt-get install tshark)\n")
+        readings = [_read(name, command, packets) for name, command in commands.items()]
+        megabytes = path.stat().st_size / 1e6
+    for one in readings:
+        rate, speed = one.packets / one.seconds, megabytes / one.seconds
+        sys.stdout.write(
+            f"{one.name:24} {one.seconds:7.2f} s  {rate / 1e3:7.0f} k packets/s  {speed:6.0f} MB/s  "
+            f"{one.cpu_s:7.2f} s of CPU  {one.peak_mb:6.0f} MB\n"
+        )
+    return readings
+
+
+def _read(name: str, command: list[str], packets: int) -> Reading:
+    began = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    took = time.perf_counter() - began
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)}: exit status {process.returncode}")
+    cpu = usage.ru_utime + usage.ru_stime
+    return Reading(name=name, seconds=took, cpu_s=cpu, peak_mb=_peak(usage), packets=packets)
+
+
+def _peak(usage: resource.struct_rusage) -> float:
+    return usage.ru_maxrss * 1024 / 1e6
+
+
+def build(path: Path, size: int, seed: int = 1) -> int:
+    """Write a capture of about `size` bytes; return the number of packets."""
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    samples = [_load(file) for file in sorted(_SAMPLES.glob("own_*.pcap"))]
+    shapes = [connection for sample in samples for connection in _connections(sample)]
+    hello = next(shape for shape in shapes if len(shape) > 12)
+    written = packets = number = 0
+    large, total = 0, 1
+    with path.open("wb") as file:
+        file.write(_GLOBAL.pack(0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1))
+        now = 0.0
+        while written < size:
+            group: list[tuple[float, bytes]] = []
+            for _ in range(_TOGETHER):
+                number += 1
+                download = large < _DOWNLOADS * total
+                shape = _download(hello, chance) if download else chance.choice(shapes)
+                begin = now + chance.random()
+                frames = list(_moved(shape, number, begin))
+                bytes_ = sum(len(frame) + 16 for _, frame in frames)
+                total += bytes_
+                large += bytes_ * download
+                group += frames
+                if chance.random() < 0.5:
+                    group.append((begin, _datagram(number, chance)))
+            group.sort(key=_at)
+            for at, frame in group:
+                seconds = int(at)
+                file.write(_PACKET.pack(_START + seconds, int((at - seconds) * 1e6), len(frame), len(frame)))
+                file.write(frame)
+                written += len(frame) + 16
+            packets += len(group)
+            now = group[-1][0]
+    return packets
+
+
+def _at(item: tuple[float, bytes]) -> float:
+    return item[0]
+
+
+def _count(path: Path) -> int:
+    return sum(1 for _ in _records(path))
+
+
+def _records(path: Path) -> Iterator[tuple[float, bytes]]:
+    with path.open("rb") as file:
+        file.read(24)
+        while head := file.read(16):
+            seconds, micros, length, _ = _PACKET.unpack(head)
+            yield seconds + micros / 1e6, file.read(length)
+
+
+def _load(path: Path) -> list[tuple[float, bytes]]:
+    return list(_records(path))
+
+
+def _connections(sample: list[tuple[float, bytes]]) -> Iterator[Packets]:
+    """Yield the connections of a sample: all are Ethernet and IPv4 without options, opened by a SYN."""
+    found: dict[bytes, Packets] = {}
+    first: dict[bytes, float] = {}
+    for at, frame in sample:
+        source, target = frame[34:36], frame[36:38]
+        flags = frame[47]
+        if flags & 0x12 == 0x02:
+            found[source], first[source] = [], at
+        port = source if source in found else target
+        if port in found:
+            found[port].append((at - first[port], port == source, frame))
+    yield from found.values()
+
+
+def _moved(shape: Packets, number: int, begin: float) -> Iterator[tuple[float, bytes]]:
+    """Yield a connection with other ends: no two have the same."""
+    machine, port = number % _MACHINES, 10_000 + number // _MACHINES % 50_000
+    client = bytes((10, 0, machine >> 8, machine & 255)), struct.pack(">H", port)
+    server = bytes((10, 200, number % 7, 1 + number % 5))
+    for after, ours, frame in shape:
+        source, target = (client[0], server) if ours else (server, client[0])
+        ports = client[1] + frame[36:38] if ours else frame[34:36] + client[1]
+        yield begin + after, frame[:26] + source + target + ports + frame[38:]
+
+
+def _download(hello: Packets, chance: random.Random) -> Packets:
+    """Return a TLS download: the opening of a real connection, then records of 16 KB in segments, acknowledged."""
+    opening = hello[:12]
+    at = opening[-1][0]
+    down = next(frame for _, ours, frame in reversed(opening) if not ours)
+    up = next(frame for _, ours, frame in reversed(opening) if ours)
+    seqs = {ours: _after(frame) for _, ours, frame in opening}
+    packets: Packets = list(opening)
+    body = chance.randbytes(_RECORD - 5)
+    head = b"\x17\x03\x03" + struct.pack(">H", _RECORD - 5)
+    stream = (head + body) * chance.randint(4, 120)
+    server, client = seqs[False], seqs[True]
+    for number, place in enumerate(range(0, len(stream), _SEGMENT)):
+        part = stream[place : place + _SEGMENT]
+        at += 0.00002
+        packets.append((at, False, _segment(down, server, client, part)))
+        server = (server + len(part)) & 0xFFFFFFFF
+        if number % 2:
+            packets.append((at + 0.00001, True, _segment(up, client, server, b"")))
+    for ours, frame, seq, ack in ((True, up, client, server), (False, down, server, client + 1)):
+        at += 0.0005
+        packets.append((at, ours, _segment(frame, seq, ack, b"", flags=0x11)))
+    return packets
+
+
+def _after(frame: bytes) -> int:
+    """Return the sequence number behind a segment."""
+    length = struct.unpack_from(">H", frame, 16)[0] - 20 - (frame[46] >> 4) * 4
+    return int(struct.unpack_from(">I", frame, 38)[0] + length) & 0xFFFFFFFF
+
+
+def _segment(like: bytes, seq: int, ack: int, payload: bytes, flags: int = 0x10) -> bytes:
+    """Return a segment as that one, with other numbers and payload."""
+    size = 34 + (like[46] >> 4) * 4
+    length = struct.pack(">H", size - 14 + len(payload))
+    numbers = struct.pack(">II", seq & 0xFFFFFFFF, ack & 0xFFFFFFFF)
+    return like[:16] + length + like[18:38] + numbers + like[46:47] + bytes((flags,)) + like[48:size] + payload
+
+
+def _datagram(number: int, chance: random.Random) -> bytes:
+    payload = chance.randbytes(chance.randint(20, 1200))
+    udp = struct.pack(">HHHH", 40_000 + number % 1000, 9999, 8 + len(payload), 0) + payload
+    ends = bytes((10, 9, number >> 8 & 255, number & 255)) + bytes((10, 200, 0, 2))
+    return bytes(12) + b"\x08\x00\x45\x00" + struct.pack(">HHHBBH", 20 + len(udp), 1, 0, 64, 17, 0) + ends + udp
+
+
+if __name__ == "__main__":
+    main(
+        int(float(sys.argv[1])) if len(sys.argv) > 1 else 1_000_000_000,
+        Path(sys.argv[2]) if len(sys.argv) > 2 else None,
+    )
