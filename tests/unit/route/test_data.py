@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import tomllib
 from datetime import date
 
 import pytest
 
-from netdiag.route.data import Tables, addresses_in, cymru_origins, exchange_of, is_anycast, stale
+from netdiag.assets import data_dir
+from netdiag.route.data import Tables, _exchanges, addresses_in, cymru_origins, exchange_of, is_anycast, stale
+from netdiag.route.gazetteer import gazetteer
 from netdiag.route.knowledge import Source
 from netdiag.route.lab import databases
 from netdiag.route.lab.topology import load, shipped
 from netdiag.route.model import Lookup
+from netdiag.route.origins import shipped as shipped_origins
 from tests.fakes.routes import IP, boomerang
 
 
@@ -73,3 +77,30 @@ def test_old_tables_are_told():
     sources = [Source(source="table", date="2026-06-17", licence=None), Source(source="hand", date=None, licence=None)]
     assert stale(sources, date(2026, 12, 1)) == []
     assert stale(sources, date(2026, 12, 15)) == ["table is 181 days old: networks may have moved"]
+
+
+ANNOUNCED_BY_ITSELF = {
+    "AMS-IX": "Amsterdam Internet Exchange",
+    "France-IX Paris": "France IX",
+    "MIX Milan": "Milan Internet eXchange",
+    "SIX Seattle": "Seattle Internet Exchange",
+    "VIX": "ACONET",
+}
+LEAKED = {"Equinix Ashburn", "Equinix Sydney", "FL-IX Miami", "HKIX", "Netnod Stockholm"}
+"""Members announce these LANs although nobody should; the field notes name the first."""
+
+
+def test_peering_lans_are_announced_by_nobody_or_by_their_exchange():
+    """What another network announces for good is no peering LAN: the row would name a wrong city."""
+    for block, name, _ in _exchanges():
+        origin = shipped_origins().find(str(block.network_address + 1))
+        if origin is not None and name not in LEAKED:
+            assert ANNOUNCED_BY_ITSELF[name] in (origin.name or ""), f"{block} {name}: {origin}"
+
+
+def test_siblings_and_anycast_networks_are_in_the_table_of_networks():
+    table = tomllib.loads((data_dir("probes") / "routes" / "networks.toml").read_text())
+    listed = {number for group in table["siblings"] for number in group} | set(table["anycast_asns"])
+    assert listed <= set(shipped_origins()._numbers), sorted(listed - set(shipped_origins()._numbers))
+    assert all(len(group) > 1 for group in table["siblings"])
+    assert all(code in gazetteer().codes for codes in table["served_from"].values() for code in codes)
