@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -17,14 +16,15 @@ from netdiag.analysis.links import NAN, known, number
 from netdiag.analysis.whatif import what_if
 from netdiag.findings import Finding, Learned
 
-__all__ = ["Scheduling", "analyze", "scheduling_of"]
+__all__ = ["Scheduling", "analyze", "covered", "scheduling_of"]
 
 _MS = 1e6
 _LATE_MS = 5.0
 """A shorter wait of data for its reader is a wake-up."""
-_LEAST_MS = 100.0
-_SHARE = 0.3
-"""From this share of the look's time on, waiting for a processor explains late reads in it."""
+_LEAST_MS, _LONG_MS = 100.0, 300.0
+_OFTEN = 3
+_SHARE = 0.8
+"""Data lay ready in a look for so long at most, as a share, as the program waited for a processor in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,22 @@ class Scheduling:
         """Return how long it waited for a processor, and how long of that its cgroup was stopped."""
         _, waited, throttled = self._share(pid, start, end)
         return waited, throttled
+
+    def starved(self, pid: float, lags: Sequence[tuple[float, float]]) -> list[tuple[float, float, float, float]]:
+        """Return the looks in which waiting for a processor explains nearly all the time that data lay ready.
+
+        Each as (from_ns, until_ns, ms that data lay ready, ms that the cgroup was stopped). `lags` are when data lay
+        ready, of all connections of the process; what overlaps counts once.
+        """
+        found = []
+        before = self.since.get(pid, NAN)
+        joined = _joined(lags)
+        for until, _ran, waited, throttled in self.looks.get(pid, ()):
+            ready = sum(max(0.0, min(end, until) - max(start, before)) for start, end in joined) / _MS
+            if ready > 0 and waited + throttled >= _SHARE * ready:
+                found.append((before, until, ready, throttled))
+            before = until
+        return found
 
     def _share(self, pid: float, start: float, end: float) -> tuple[float, float, float]:
         looks = self.looks.get(pid, ())
@@ -74,6 +90,22 @@ def scheduling_of(case: Case) -> Scheduling:
     return found
 
 
+def covered(spans: Sequence[tuple[float, float, float, float]], start: float, end: float) -> bool:
+    """Tell whether most of a time lies in these looks."""
+    inside = sum(max(0.0, min(until, end) - max(since, start)) for since, until, *_ in spans)
+    return inside >= 0.5 * (end - start)
+
+
+def _joined(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    found: list[tuple[float, float]] = []
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((start, end))
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Late:
     call: Asked
@@ -99,28 +131,17 @@ def _starved(case: Case, group: Group, work: Scheduling, reads: Rows) -> Seen | 
     late = [
         lag for call in calls for lag in _late(call, reads.of(call.link.row, "direction", "arrived_ns", "began_ns"))
     ]
-    looks = work.looks.get(group.pid, [])
-    if len(late) < 3 or not looks:
-        return None
-    ends = [look[0] for look in looks]
-    cost, stopped, hit = 0.0, 0.0, []
-    for lag in late:
-        first, last = bisect_left(ends, lag.from_ns), min(bisect_right(ends, lag.to_ns), len(looks) - 1)
-        span = looks[first : last + 1]
-        begin = ends[first - 1] if first else work.since[group.pid]
-        length = (span[-1][0] - begin) / _MS if span else 0.0
-        waited, throttled = (sum(look[part] for look in span) for part in (2, 3))
-        if length > 0 and waited + throttled >= _SHARE * min(length, lag.ms) and waited + throttled >= 0.5 * lag.ms:
-            hit.append(lag)
-            cost += min(lag.ms, waited + throttled)
-            stopped += throttled > waited
-    if len(hit) < 3 or cost < _LEAST_MS:
+    starved = work.starved(group.pid, [(lag.from_ns, lag.to_ns) for lag in late])
+    hit = [lag for lag in late if covered(starved, lag.from_ns, lag.to_ns)]
+    cost = sum(ms for _, _, ms, _ in starved)
+    stopped = sum(throttled for *_, throttled in starved)
+    if cost < _LEAST_MS or (len(hit) < _OFTEN and max((lag.ms for lag in hit), default=0.0) < _LONG_MS):
         return None
     saved: dict[int, float] = {}
     for lag in hit:
         saved[lag.call.row] = saved.get(lag.call.row, 0.0) + lag.ms
     waits = [lag.ms for lag in hit]
-    throttled = 2 * stopped > len(hit)
+    throttled = 2 * stopped > cost
     return Seen(
         code="client.cpu-starved",
         links=tuple({lag.call.link.row: lag.call.link for lag in hit}.values()),
@@ -129,7 +150,7 @@ def _starved(case: Case, group: Group, work: Scheduling, reads: Rows) -> Seen | 
         confidence=0.8,
         cost_ms=cost,
         cause="cgroup-limit" if throttled else "run-queue",
-        note=_note(looks),
+        note=_note(work.looks[group.pid]),
         learned=Learned(name="late_read", value=median(waits), low=min(waits), high=max(waits), unit="ms"),
         what_if=what_if(calls, saved),
         calls=len(calls),

@@ -12,6 +12,7 @@ from netdiag.analysis.build import Seen, finding, milliseconds
 from netdiag.analysis.case import Case, Group
 from netdiag.analysis.http_calls import Asked, certainty, examples
 from netdiag.analysis.links import Link, known, number
+from netdiag.analysis.starved import covered, scheduling_of
 from netdiag.analysis.stream_pieces import Lag, Piece, Streams, streams_of
 from netdiag.analysis.stream_stalls import LEAST_MS, Stall, paths_of, stalls_of
 from netdiag.analysis.whatif import what_if
@@ -33,6 +34,7 @@ _SHUT_MS = 100.0
 def analyze(case: Case) -> list[Finding]:
     """Return one finding per code and group."""
     found: list[Seen | None] = []
+    work = scheduling_of(case)
     for group in case.groups:
         calls = case.asked_by(group)
         streams = streams_of(case, calls)
@@ -47,8 +49,10 @@ def analyze(case: Case) -> list[Finding]:
             for stall in stalls_of(stream, paths[stream.call.link.row])
             if not any(_overlap(beats, stall) for beats in beating[stream.call.row])
         ]
+        unread = [(lag.from_ns, lag.to_ns) for stream in streams for lag in stream.lags]
+        starved = work.starved(group.pid, unread)
         found += [_stalled(group, calls, streams, stalls, blame) for blame in _CODES]
-        found += [_reader(group, calls, streams, stalls), _heartbeats(group, calls, streams, beating)]
+        found += [_reader(group, calls, streams, stalls, starved), _heartbeats(group, calls, streams, beating)]
     return [finding(case, seen) for seen in found if seen is not None]
 
 
@@ -106,9 +110,23 @@ def _links(streams: object) -> tuple[Link, ...]:
 # --- the reader -------------------------------------------------------------------------------------------------------
 
 
-def _reader(group: Group, calls: Sequence[Asked], streams: Sequence[Streams], stalls: Sequence[Stall]) -> Seen | None:
-    """Data of a stream lay in the socket for long, or the full buffer held the server back."""
-    late = [(stream, lag) for stream in streams for lag in stream.lags if lag.ms >= LEAST_MS]
+def _reader(
+    group: Group,
+    calls: Sequence[Asked],
+    streams: Sequence[Streams],
+    stalls: Sequence[Stall],
+    starved: Sequence[tuple[float, float, float, float]],
+) -> Seen | None:
+    """Data of a stream lay in the socket for long, or the full buffer held the server back.
+
+    What lay there for want of a processor (`starved`) is that finding's matter.
+    """
+    late = [
+        (stream, lag)
+        for stream in streams
+        for lag in stream.lags
+        if lag.ms >= LEAST_MS and not covered(starved, lag.from_ns, lag.to_ns)
+    ]
     held = [stall for stall in stalls if stall.blame == "reader" and not _within(stall, late)]
     if not late and not held:
         return None

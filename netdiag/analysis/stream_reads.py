@@ -26,6 +26,7 @@ _READS = 6.0
 """Two reads a record are how OpenSSL works: header, then fragment. More than four beyond them are crumbs."""
 _CPU_SHARE = 0.1
 _LARGE = 8192
+_EARLY = 4
 _WAIT_MS = 50.0
 _SLACK_NS = 1e6
 
@@ -129,14 +130,14 @@ def _large(group: Group, calls: Sequence[Asked], rows: _Streamed) -> Seen | None
 
 
 def _first_record(call: Asked, records: _Rows, bursts: _Rows) -> tuple[float, float]:
-    """Return how long the first record of the answer took to arrive (ms), and its size; NaN where not known.
+    """Return how long the first large record of the answer took to arrive (ms), and its size; NaN where there is none.
 
+    It is one of the first few: the head of the answer and the size of its first chunk may have records of their own.
     Its end is where the bytes that the program had read reach it: both count the same bytes of the connection.
     """
     came = [(number(at), number(length) + _HEADER, kind) for at, way, kind, length in records if way == "receive"]
-    index = next(
-        (i for i, (at, _, kind) in enumerate(came) if kind == _APPLICATION_DATA and at >= call.first_byte_ns), -1
-    )
+    answer = [i for i, (at, _, kind) in enumerate(came) if kind == _APPLICATION_DATA and at >= call.first_byte_ns]
+    index = next((i for i in answer[:_EARLY] if came[i][1] >= _LARGE), -1)
     if index < 0:
         return NAN, NAN
     ends = list(accumulate(size for _, size, _ in came))

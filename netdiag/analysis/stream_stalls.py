@@ -28,6 +28,11 @@ _TICKS_MS = (1.0, 4.0, 10.0, 0.001)
 """What a tick of the sender's time stamps may be: Linux 1 ms, older and other kernels 4 and 10, and microseconds."""
 _CALIBRATE_NS = 200e6
 _ROUGHLY = (0.7, 1.4)
+_SHORTEST_TRIP_MS = 2.0
+_TRIP_OF = (0.4, 2.5)
+_CATCH_UP_TRIPS = 6.0
+_FULL = 0.6
+_MORE = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +108,9 @@ def _blamed(stream: Streams, tokens: Sequence[Piece], index: int, path: Path) ->
     unread = sum(max(0.0, min(lag.to_ns, end) - max(lag.from_ns, start)) for lag in stream.lags) / (end - start)
     if unread >= _MOST_OF and known(link.zero_window_ms) and link.zero_window_ms >= _MOST_OF * (end - start) / _MS:
         return stall("reader", "the receive buffer was full, so nothing more could come", 0.85)
-    behind = sum(count for at, count in path.behind if start < at <= end + _EDGE_NS)
+    # what came behind a hole may be counted a moment after the hole was filled
+    edge = _EDGE_NS + (2 * link.rtt_ms * _MS if known(link.rtt_ms) else 0.0)
+    behind = sum(count for at, count in path.behind if start < at <= end + edge)
     resent = bisect_right(path.resent, end) - bisect_left(path.resent, start)
     if resent or behind:
         what = "segment" if resent + behind == 1 else "segments"
@@ -141,18 +148,29 @@ def _late_ms(path: Path, start: float, end: float) -> float:
 
 
 def _slow_start(tokens: Sequence[Piece], index: int, link: Link, gaps: Sequence[float]) -> bool:
-    """Tell whether a pause ends as a retransmission timer does: one piece, a round trip, then what had piled up."""
-    if index + 2 >= len(tokens) or not link.rtt_ms >= 2.0:
+    """Tell whether a pause ends as a retransmission timer does: one segment, a round trip, then what had piled up.
+
+    The server had gone on meanwhile: what comes within a few round trips is what was due. A server that had stood
+    still has nothing to catch up on, and a program that held all back sends it at once.
+    """
+    if index + 2 >= len(tokens) or not link.rtt_ms >= _SHORTEST_TRIP_MS:
         return False
     first, second = tokens[index + 1], tokens[index + 2]
     trip = (second.at_ns - first.at_ns) / _MS
     sizes = sorted(piece.bytes for piece in tokens if known(piece.bytes))
-    if not sizes or not known(second.bytes):
+    if not sizes:
         return False
     usual = max(sizes[len(sizes) // 2], 1.0)
+    segment = max(link.mss if known(link.mss) else 0.0, 2 * usual)
+    until = first.at_ns + _CATCH_UP_TRIPS * link.rtt_ms * _MS
+    caught_up = sum(piece.bytes for piece in tokens[index + 1 :] if piece.at_ns <= until and known(piece.bytes))
     due = gaps[index] / max(usual_ms(gaps), 1.0)
-    piled = second.bytes / usual
-    return 0.5 * link.rtt_ms <= trip <= 2.5 * link.rtt_ms and piled >= max(3.0, 0.3 * due) and first.bytes <= 2 * usual
+    alone = sum(piece.bytes for piece in tokens[index + 1 :] if piece.at_ns <= first.at_ns + 0.4 * link.rtt_ms * _MS)
+    one_trip = _TRIP_OF[0] * link.rtt_ms <= trip <= _TRIP_OF[1] * link.rtt_ms
+    full = known(link.mss) and alone >= _FULL * link.mss
+    at_end = tokens[-1].at_ns <= until
+    enough = 3.0 if at_end else max(3.0, 0.3 * due)
+    return (one_trip or full) and alone <= segment and second.bytes >= _MORE * usual and caught_up >= enough * usual
 
 
 def told(case: Case) -> dict[int, list[dict[str, object]]]:

@@ -63,5 +63,13 @@ def test_a_starved_reader_of_a_stream_is_one_finding(calls):
         burst |= {"began_ns": burst["began_ns"] + 350e6, "ended_ns": burst["ended_ns"] + 350e6}
     calls.rows["requests"][0]["ended_ns"] = 2e9
     looks(calls, wait=900.0)
-    finding = calls.only("client.cpu-starved")
-    assert "stream.reader-stall" in {line.id for line in finding.evidence}
+    assert calls.only("client.cpu-starved").cost_ms == pytest.approx(750)
+
+
+def test_a_reader_that_sleeps_on_a_busy_machine_is_not_starved(calls):
+    row = calls.connection()
+    calls.stream(row, 0)
+    burst = calls.rows["bursts"][10]
+    burst |= {"began_ns": burst["began_ns"] + 600e6, "ended_ns": burst["ended_ns"] + 600e6}
+    looks(calls, wait=350.0)
+    assert calls.codes() == ["stream.reader-stall"]

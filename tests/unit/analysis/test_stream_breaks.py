@@ -104,10 +104,24 @@ def test_the_senders_clock_tells_late_from_slow(calls, sent, code, tick):
 
 def test_a_retransmission_timer_shows_by_what_had_piled_up(calls):
     row = calls.connection(rtt_ms=30.0, min_rtt_ms=30.0)
-    times = [20.0] * 20 + [800.0, 30.0] + [20.0] * 20
-    calls.stream(row, 0, times, exact=False, sizes=[120] * 22 + [3000] + [120] * 20)
+    times = [20.0] * 20 + [800.0, 31.0, 32.0] + [20.0] * 20
+    calls.stream(row, 0, times, exact=False, sizes=[120] * 21 + [1400, 2800, 600] + [120] * 20)
     finding = calls.only("stream.network-stall")
     assert finding.confidence == 0.7
+
+
+@pytest.mark.parametrize(
+    ("pauses", "sizes"),
+    [
+        ([800.0, 20.0, 20.0], [120, 120, 120]),  # nothing had piled up
+        ([800.0, 20.0, 20.0], [4800, 120, 120]),  # all at once: somebody had held it back
+        ([800.0, 200.0, 20.0], [1400, 2800, 600]),  # not a round trip
+    ],
+)
+def test_other_ends_of_a_pause_are_the_servers(calls, pauses, sizes):
+    row = calls.connection(rtt_ms=30.0, min_rtt_ms=30.0)
+    calls.stream(row, 0, [20.0] * 20 + pauses + [20.0] * 20, exact=False, sizes=[120] * 21 + sizes + [120] * 20)
+    assert calls.codes() == ["stream.server-stall"]
 
 
 def test_a_reader_that_comes_late(calls):

@@ -43,6 +43,14 @@ def large(calls, *, size, took, streams=3):
             calls.rows["bursts"].append(testing.burst(row, "receive", at + 100 + took + 20 * (step + 1), 125))
 
 
+def test_a_head_in_a_record_of_its_own_does_not_hide_the_large_one(calls):
+    large(calls, size=16_401, took=130.0)
+    for index in range(3):
+        calls.rows["records"].insert(12 * index, testing.record(index, "receive", index * 5000.0 + 100, 200))
+        calls.rows["bursts"].append(testing.burst(index, "receive", index * 5000.0 + 100, 205))
+    assert calls.codes() == ["stream.large-record"]
+
+
 def test_a_first_record_that_takes_long_to_be_whole(calls):
     large(calls, size=16_401, took=130.0)
     finding = calls.only("stream.large-record")
