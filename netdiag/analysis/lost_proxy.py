@@ -36,7 +36,7 @@ def proxy_connect(case: Case, group: Group, rest: Sequence[Link]) -> Claim | Non
 
 def _rows(case: Case, group: Group) -> set[int]:
     proxied = case.tables.connections.get("proxied")
-    return set() if proxied is None else {link.row for link in group.links if proxied.iat[link.row] is True}
+    return set() if proxied is None else {link.row for link in group.links if bool(proxied.iat[link.row])}
 
 
 def _calls(case: Case, link: Link) -> float:
