@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import sha256
 
 __all__ = ["Certificate", "Names", "certificates"]
 
@@ -40,7 +39,7 @@ class Names:
     """Numbers for the names in certificates, from 1 on, the same for the same name."""
 
     def __init__(self) -> None:
-        self._numbers: dict[bytes, int] = {}
+        self._numbers: dict[int, int] = {}
 
     def chain(self, messages: bytes) -> list[list[int | bool | None]] | None:
         """Return size, subject, issuer, `fetchable` of each certificate of the first chain, the server's own first.
@@ -53,7 +52,7 @@ class Names:
         return [[one.size, self._number(one.subject), self._number(one.issuer), one.fetchable] for one in found]
 
     def _number(self, name: bytes) -> int | None:
-        key = sha256(name).digest()
+        key = hash(name)  # keyed, 64 bits; hashlib would bring OpenSSL's 4 MB into the recorder
         if key not in self._numbers and len(self._numbers) < _MAX_NAMES:
             self._numbers[key] = len(self._numbers) + 1
         return self._numbers.get(key)
