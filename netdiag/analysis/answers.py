@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from netdiag.analysis.links import Link, column, known, number
+from netdiag.analysis.links import Link, changed, column, known, number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,10 +33,10 @@ def with_answers(links: Sequence[Link], bursts: pd.DataFrame) -> tuple[Link, ...
     """Return the connections with the pieces of their answers counted, and with `farewell` and `cut_off` settled."""
     pieces, farewells = _received(bursts)
     counted = [_counted(link, pieces[link.row]) if link.row in pieces else link for link in links]
-    told = [replace(link, farewell=link.row in farewells or _unread_alert(link)) for link in counted]
+    told = [changed(link, farewell=link.row in farewells or _unread_alert(link)) for link in counted]
     whole = _whole_sizes(told)
     return tuple(
-        replace(link, cut_off=True) if _cut_off(link, whole.get((link.pid, link.remote), ())) else link for link in told
+        changed(link, cut_off=True) if _cut_off(link, whole.get((link.pid, link.remote), ())) else link for link in told
     )
 
 
@@ -74,7 +74,7 @@ def _counted(link: Link, pieces: _Pieces) -> Link:
         replace(call, received_bursts=float(max(1, count))) if call.answered else call
         for call, count in zip(link.calls, counts, strict=True)
     ]
-    return replace(link, calls=tuple(calls))
+    return changed(link, calls=tuple(calls))
 
 
 def _unread_alert(link: Link) -> bool:

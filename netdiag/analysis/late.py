@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from netdiag.analysis.links import Link, column, known
+from netdiag.analysis.links import Link, changed, column, known
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,4 +30,4 @@ def with_late(links: Sequence[Link], records: pd.DataFrame) -> tuple[Link, ...]:
         data = direction == "receive" and kind == _APPLICATION_DATA and length != _ALERT_13
         if data and link.closed_by == "local" and known(link.closing_ns) and at > link.closing_ns:
             late[link.row] = late.get(link.row, 0.0) + length + _HEADER
-    return tuple(replace(link, late_bytes=late.get(link.row, 0.0)) if link.row in followed else link for link in links)
+    return tuple(changed(link, late_bytes=late.get(link.row, 0.0)) if link.row in followed else link for link in links)
