@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -22,18 +23,28 @@ __all__ = ["command", "definition", "page"]
 @click.argument("code", required=False)
 @format_option("table", "json")
 @click.option("--color", type=click.Choice(COLORS), default="auto", show_default=True, help="Colour the text.")
-def command(code: str | None, format_: str, color: str) -> None:
+@click.option(
+    "--policy",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="With a retry code: draw what the retry policy of this TOML file does in an outage.",
+)
+def command(code: str | None, format_: str, color: str, policy: str | None) -> None:
     """Explain the finding CODE, or define the figure of that name; without CODE, list all of them.
 
     \b
     netdiag explain reuse.client-per-call
     netdiag explain first_token_ms
+    netdiag explain retry.storm --policy policy.toml
     """  # noqa: D301 - click reads the control character
     from netdiag.catalog import catalog
     from netdiag.cli.results import write_text
     from netdiag.metrics import metrics
     from netdiag.values import clean, dumps
 
+    if policy is not None:
+        write_text(_simulated(code, policy, format_), None, sys.stdout)
+        return
     entries = {name: entry.in_general() for name, entry in catalog().items()}
     if format_ == "json":
         from dataclasses import asdict
@@ -63,6 +74,26 @@ def _entry(code: str) -> Entry:
     close = difflib.get_close_matches(code, [*entries, *metrics()], n=3)
     hint = f"did you mean {' or '.join(close)}?" if close else "`netdiag explain` lists all codes"
     raise UsageError(f"no finding has the code {code!r}", hint=hint)
+
+
+def _simulated(code: str | None, path: str, format_: str) -> str:
+    """Return the course of an outage under the policy of a file."""
+    import tomllib
+
+    from netdiag.analysis.retry_simulation import read, simulate
+    from netdiag.errors import InputUnreadable, UsageError
+    from netdiag.render import curve
+    from netdiag.values import clean, dumps
+
+    if code is None or not _entry(code).code.startswith("retry."):
+        hint = "netdiag explain retry.storm --policy FILE"
+        raise UsageError("--policy goes with a code of the family retry", hint=hint)
+    try:
+        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputUnreadable(f"{path}: {error}") from error
+    made = simulate(*read(table))
+    return dumps(clean(curve.as_json(made))) + "\n" if format_ == "json" else curve.text(made)
 
 
 def definition(metric: Metric, *, color: bool) -> str:

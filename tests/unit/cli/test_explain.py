@@ -56,3 +56,24 @@ def test_a_code_that_is_nearly_right(capsys):
 def test_colour(capsys):
     assert "\x1b[1m" in call(capsys, "explain", "reuse.client-per-call", "--color", "always").out
     assert "\x1b" not in call(capsys, "explain", "reuse.client-per-call").out
+
+
+def test_a_policy_is_simulated(tmp_path, capsys):
+    file = tmp_path / "policy.toml"
+    file.write_text("[policy]\nattempts = 2\n[load]\nduration_s = 20\n")
+    called = call(capsys, "explain", "retry.storm", "--policy", str(file))
+    assert called.status == 0
+    assert "attempts a call" in called.out
+    made = call(capsys, "explain", "retry.storm", "--policy", str(file), "--format", "json")
+    assert json.loads(made.out)["load"]["duration_s"] == 20
+
+
+@pytest.mark.parametrize(
+    ("code", "content", "status"),
+    [("dns.slow", "", 2), ("retry.storm", "[policy]\nnone = 1", 2), ("retry.storm", "= no TOML", 6)],
+)
+def test_a_policy_that_cannot_be_simulated(tmp_path, capsys, code, content, status):
+    file = tmp_path / "policy.toml"
+    file.write_text(content)
+    called = call(capsys, "explain", code, "--policy", str(file))
+    assert (called.status, called.out) == (status, "")
