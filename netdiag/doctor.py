@@ -20,6 +20,8 @@ from netdiag.ebpf._libbpf import libbpf
 from netdiag.errors import NetdiagError
 from netdiag.privilege import Means
 from netdiag.processes import cgroup2_mount
+from netdiag.recorder.functions import PLAIN, TLS
+from netdiag.recorder.objects import Objects
 from netdiag.tracing import elevation
 from netdiag.tracing.elevation import Elevation
 
@@ -59,7 +61,7 @@ class Check:
 
 def examine() -> list[Check]:
     """Return all checks, what others depend on first. Takes up to a second; needs no rights, says more with them."""
-    checks = [_kernel(), _programs(), _btf(), _lockdown(), _libbpf(), _memory(), _cgroup()]
+    checks = [_kernel(), _programs(), _btf(), _lockdown(), _libbpf(), _memory(), _cgroup(), _libraries()]
     found = _rights()
     checks += [found[0], *_proof(found[1])]
     return checks
@@ -140,6 +142,22 @@ def _cgroup() -> Check:
     detail = "not mounted: TLS records, and connects that fail before anything is sent, are not seen"
     remedy = "mount -t cgroup2 none /sys/fs/cgroup, or another folder"
     return Check(name="cgroup v2", state=State.DEGRADED, detail=detail, remedy=remedy)
+
+
+def _libraries() -> Check:
+    """Tell which TLS libraries lie under their usual names, and whether their functions are found cheaply."""
+    files = list(Objects(probes=frozenset({TLS, PLAIN})).usual(os.getpid()))
+    told = []
+    for found in files:
+        if found.plaintext:
+            siblings = [each.find_version() or "build" for each in files if each.table is found.table]
+            version = next((each for each in siblings if not each.startswith("build")), "")
+            told.append(f"{found.table.library} {version}".strip() + ("" if found.plain_cheap else " (dearer)"))
+    if not told:
+        detail = "none under its usual name: those that programs bring along are found when they run"
+        return Check(name="TLS libraries", state=State.OK, detail=detail)
+    why = "; dearer: the processor steps through an instruction at each call" if "dearer" in "".join(told) else ""
+    return Check(name="TLS libraries", state=State.OK, detail=f"requests are seen in {', '.join(told)}{why}")
 
 
 def _rights() -> tuple[Check, Elevation | None]:

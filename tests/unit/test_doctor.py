@@ -120,6 +120,31 @@ def test_locked_memory_matters_to_old_kernels_only(monkeypatch):
     assert doctor._memory().state is State.OK
 
 
+class Library:
+    def __init__(self, name, *, plaintext, cheap):
+        self.table = type("Table", (), {"library": name})
+        self.plaintext, self.plain_cheap = plaintext, cheap
+
+    def find_version(self):
+        return "3.0.1"
+
+
+@pytest.mark.parametrize(
+    ("libraries", "words"),
+    [
+        ((), "none under its usual name"),
+        ((Library("openssl", plaintext="calls", cheap=True),), "requests are seen in openssl 3.0.1"),
+        ((Library("gnutls", plaintext="symbols", cheap=False),), "gnutls 3.0.1 (dearer); dearer: the processor"),
+        ((Library("openssl", plaintext=None, cheap=True),), "none under"),  # libcrypto
+    ],
+)
+def test_tls_libraries_are_told(monkeypatch, libraries, words):
+    monkeypatch.setattr(doctor.Objects, "usual", lambda _self, _pid: libraries)
+    check = doctor._libraries()
+    assert words in check.detail
+    assert check.state is State.OK
+
+
 def test_without_cgroup_v2_less_is_seen(monkeypatch):
     monkeypatch.setattr(doctor, "cgroup2_mount", lambda: None)
     check = doctor._cgroup()
