@@ -42,6 +42,7 @@ _PROTOCOLS = ("tcp", "udp", "icmp")
 @click.option(
     "--flows", type=click.IntRange(0, 64), default=1, show_default=True, help="Flows per burst; 0: as needed."
 )
+@click.option("--inside", is_flag=True, help="Probe inside an open connection, too: two HTTPS requests. Needs root.")
 @click.option("--odd", is_flag=True, help="Unusual packets, too: large ones, ECN, SYNs with data. Needs root.")
 @click.option("--watch", is_flag=True, help="Repeat, and print changes, until Ctrl-C.")
 @click.option(

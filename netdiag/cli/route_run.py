@@ -18,7 +18,7 @@ from netdiag import config
 from netdiag.cli.options import Output, wants_color
 from netdiag.cli.results import FAILED, gate, say, write_text
 from netdiag.cli.route_words import position
-from netdiag.errors import InputUnreadable, UsageError
+from netdiag.errors import InputUnreadable, NotPermitted, UsageError
 from netdiag.render import Options, route
 from netdiag.render import route_pair as side_by_side
 from netdiag.route import document, exports, history, landmarks
@@ -26,7 +26,7 @@ from netdiag.route import replay as replays
 from netdiag.route.check import Plan, check
 from netdiag.route.claims import claims
 from netdiag.route.data import Tables, stale
-from netdiag.route.engine.live import LiveProber
+from netdiag.route.engine.live import LiveProber, raw_allowed
 from netdiag.route.knowledge import Knowledge, Source
 from netdiag.route.model import Asked, Measurement, Protocol
 from netdiag.route.names import Names
@@ -152,9 +152,14 @@ def _measure(host: str, port: int, given: Mapping[str, Any]) -> Measurement:
         latitude=latitude,
         longitude=longitude,
         marks=marks,
+        inside=given["inside"],
         odd=given["odd"],
         proxy=_proxy(host),
     )
+    if given["inside"] and (given["offline"] or given["no_http"] or given["protocol"] != "tcp"):
+        raise UsageError("--inside opens a TLS connection and asks once: leave --offline, --no-http, --protocol")
+    if given["inside"] and not raw_allowed():
+        raise NotPermitted("--inside sends raw packets: it needs root or CAP_NET_RAW", hint="start it with sudo")
     if given["odd"]:
         from netdiag.route import odd
 

@@ -112,6 +112,8 @@ def _path(paper: Paper, document: Mapping[str, Any], path: Mapping[str, Any], *,
     port = document["target"]["port"]
     figures = address["connect_ms"] if address else path["rtt_ms"] or {}
     parts = [f"target {endpoint(safe(path['ip']), port)}", path["protocol"].upper()]
+    if path["method"] == "in-session":
+        parts[-1] += " inside an open connection"
     if figures.get("min") is not None:
         parts.append(f"min {ms(figures['min'])}, median {ms(figures['median'])} ms")
     if address and address.get("tls_ms") and address["tls_ms"]["min"] is not None:

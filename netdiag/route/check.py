@@ -40,6 +40,7 @@ _MOST_ADDRESSES = 8
 _SIDE_BY_SIDE = 4
 """Connections open to one address at a time."""
 _FEW = 2
+_INSIDE_S = 3.0
 
 
 def check(
@@ -53,6 +54,8 @@ def check(
     with Between(plan, prober, names) as between:
         traces, connects, marks = _measure(plan, prober, ips, between)
         odd = _odd(plan, prober, traces, connects)
+        if plan.inside:
+            traces += [prober.inside_own(_inside_request(plan, trace.ip), plan.host) for trace in tuple(traces)]
         traces += between.traces()
     if plan.names and not plan.offline:
         say("looking up names")
@@ -197,6 +200,10 @@ def _trace_request(plan: Plan, ip: str) -> TraceRequest:
     )
 
 
+def _inside_request(plan: Plan, ip: str) -> TraceRequest:
+    return TraceRequest(ip=ip, port=plan.port, rounds=1, budget_s=_INSIDE_S)
+
+
 def _name_routers(plan: Plan, names: Names, traces: Iterable[Trace]) -> None:
     servers = plan.resolvers[:1] or system_resolvers()[:1]
     if not servers:
@@ -227,6 +234,8 @@ def _asked(traces: Iterable[Trace], connects: Iterable[Connect]) -> Iterable[Ask
     for trace in traces:
         if trace.method is not Method.IMPORTED:
             yield Asked(purpose="trace", address=trace.ip, port=trace.port, count=len(trace.probes))
+        if trace.method is Method.IN_SESSION:
+            yield Asked(purpose="https", address=trace.ip, port=trace.port, count=2)
     for connect in connects:
         yield Asked(purpose="connect", address=connect.ip, port=connect.port, count=len(connect.attempts))
         requests = sum(attempt.http is not None for attempt in connect.attempts)

@@ -36,5 +36,7 @@ class Plan:
     privileged: bool | None = None
     proxy: str | None = None
     """Host and port that programs of this environment use instead of the direct way."""
+    inside: bool = False
+    """Probe inside a connection of our own, too. Needs root, and sends two HTTPS requests on it."""
     odd: bool = False
     """Send unusual packets to the target, too. Needs root and Scapy."""

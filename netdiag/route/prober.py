@@ -92,6 +92,10 @@ class Prober(Interface):
         """
         ...
 
+    def inside_own(self, request: TraceRequest, server_name: str) -> Trace:
+        """Return the way of a connection's own segments; it is opened for that. NotPermitted without raw sockets."""
+        ...
+
     def connect(self, request: ConnectRequest) -> Connect:
         """Return the connections to one address."""
         ...
@@ -117,6 +121,12 @@ class FakeProber:
             if (trace.ip, trace.protocol) == wanted:
                 return trace
         return _nothing(request)
+
+    def inside_own(self, request: TraceRequest, server_name: str) -> Trace:  # noqa: ARG002 - nothing is opened
+        """Return the first stored trace of that kind."""
+        self.requests.append(request)
+        stored = (one for one in self.stored.traces if (one.ip, one.method) == (request.ip, Method.IN_SESSION))
+        return next(stored, _nothing(request))
 
     def connect(self, request: ConnectRequest) -> Connect:
         """Return the stored connections to that address, no more than were asked for."""

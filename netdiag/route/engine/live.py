@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from netdiag.errors import NotPermitted
-from netdiag.route.engine import connects, explore, greeting, session
+from netdiag.route.engine import connects, explore, greeting, own_session, session
 from netdiag.route.engine.channel import Channel, source_address
 from netdiag.route.engine.course import Course
 from netdiag.route.engine.datagram import Datagram
@@ -79,6 +79,21 @@ class LiveProber:
             return course.trace(notes=explore.run(course, request))
         finally:
             channel.close()
+
+    def inside_own(self, request: TraceRequest, server_name: str) -> Trace:
+        """Return the way of the segments of a connection that is opened for it. NotPermitted without raw sockets."""
+        try:
+            with own_session.opened(request.ip, request.port, server_name) as (ends, numbers):
+                channel = InSession(ends, numbers, chance=random.SystemRandom())
+                try:
+                    course = Course(channel, request, base_ns=self.base_ns, source=random.SystemRandom())
+                    return course.trace(notes=explore.run(course, request))
+                finally:
+                    channel.close()
+        except PermissionError:
+            raise NotPermitted(_NO_RAW, hint="start it with sudo") from None
+        except own_session.Refused as refused:
+            return self._failed(request, str(refused))
 
     def connect(self, request: ConnectRequest) -> Connect:
         """Return the connections to one address."""

@@ -163,3 +163,24 @@ def test_hostile_replies_change_nothing_and_are_counted(uid):
         assert ignored[1]["duplicates"] > 0
         assert ignored[1]["malformed"] > 0
         assert ignored[1]["mismatched"] > 0
+
+
+@pytest.mark.parametrize("ip", ["203.0.113.10", "2001:db8:cb00:7100::10"])
+def test_inside_a_connection_of_its_own(ip):
+    with World(shipped()["near"]) as world:
+        document = shown(world, ip, "--inside", "--rounds", "1", "-n", uid=0)
+        refused = run(world, ip, "--inside", "--rounds", "1")
+    fresh, inside = document["paths"]
+    assert (inside["method"], inside["flow"], inside["ended"]) == ("in-session", "single", "answered")
+    ways = [[[one["ip"] for one in hop["responders"]] for hop in path["hops"]][:5] for path in (fresh, inside)]
+    assert ways[0] == ways[1]
+    assert {row["address"] for row in document["asked"]} == {ip}
+    assert refused.returncode == 4
+    assert "CAP_NET_RAW" in refused.stderr
+
+
+@pytest.mark.parametrize("other", [["--offline"], ["--no-http"], ["--protocol", "udp"]])
+def test_inside_needs_what_others_forbid(other):
+    argv = [sys.executable, "-m", "netdiag", "route-check", "203.0.113.10", "--inside", *other, "--no-keep"]
+    done = subprocess.run(["unshare", "--net", *argv], capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 2, "refused before anything is sent"
