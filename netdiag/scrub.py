@@ -199,6 +199,12 @@ def _coverage(fact: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _conversation(fact: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where a conversation belongs; what was asked for stands in texts, which go."""
+    names = ("conversation", "pid", "cookie", "library", "how", "confidence", "mixed", "whole", "server", "protocol")
+    return {name: fact.get(name) for name in names}
+
+
 def _tls_library(fact: Mapping[str, Any]) -> dict[str, Any]:
     return {name: fact.get(name) for name in ("pid", "library", "version", "how", "cheap")}
 
@@ -220,5 +226,7 @@ _FACTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "command": _command,
     "coverage": _coverage,
     "tls_library": _tls_library,
+    "conversation": _conversation,
+    "http2": _as_it_is,
 }
 """By kind: what is kept of a fact. Other kinds are dropped."""
