@@ -28,6 +28,15 @@ async function viaFetch(turn) {
   await answer.text();
 }
 
+async function again(turn) { // asks again after an error, with pauses that double
+  for (let attempt = 0; attempt < (plan.tries ?? 3); attempt += 1) {
+    if (attempt) await pause((plan.pause_s ?? 0.1) * 2 ** (attempt - 1));
+    const answer = await fetch(url(turn), { method: 'POST', headers, body: payload });
+    await answer.text();
+    if (answer.status < 500 && answer.status !== 429) return;
+  }
+}
+
 const shared = new library.Agent({ keepAlive: true });
 const none = new library.Agent({ keepAlive: false });
 const habits = {
@@ -40,6 +49,7 @@ const habits = {
   },
   timed_expiry: viaFetch, // fetch drops an idle socket after four seconds
   fetch: viaFetch,
+  retries: again,
   async_stream: viaFetch, // text() takes the stream to its end
 };
 
