@@ -206,7 +206,24 @@ def _tunnels(hops: Sequence[Hop]) -> list[Hop]:
     return marked
 
 
+_REFUSALS: dict[int, dict[int, str]] = {
+    4: {0: "no way to that network", 1: "no way to that host", 9: "forbidden", 10: "forbidden", 13: "forbidden"},
+    6: {0: "no way there", 1: "forbidden", 3: "no such address", 5: "forbidden", 6: "no way there"},
+}
+"""What codes of unreachable messages mean (RFC 792, RFC 1812, RFC 4443)."""
+
+
+def _refusals(trace: Trace) -> Iterable[str]:
+    """Yield who on the way refused to pass probes on, and in which words."""
+    version = 6 if ":" in trace.ip else 4
+    seen = [probe.reply for probe in trace.probes if probe.reply is not None and probe.reply.kind is Kind.UNREACHABLE]
+    for ip, code in dict.fromkeys((reply.ip, reply.code) for reply in seen):
+        words = _REFUSALS[version].get(-1 if code is None else code, "unreachable")
+        yield f"{ip} refuses it: {words} (ICMP code {code}): a firewall, or a route that is missing"
+
+
 def _notes(trace: Trace, hops: Sequence[Hop]) -> Iterable[str]:
+    yield from _refusals(trace)
     first = hops[0].min_ms if hops else None
     behind = [hop.min_ms for hop in hops[1:] if hop.min_ms is not None]
     if first is not None and first > 20 and (not behind or min(behind) > 20):

@@ -74,3 +74,13 @@ def test_a_closed_port_is_the_targets_answer_to_udp_alone():
     assert is_target(replace(trace([]), protocol=Protocol.UDP), closed)
     assert not is_target(trace([]), closed)
     assert not is_target(replace(trace([]), protocol=Protocol.UDP), reply("198.18.0.1", 1.0, Kind.PORT_UNREACHABLE))
+
+
+def test_who_refuses_is_named_once_with_its_words():
+    no = replace(reply("198.18.0.9", 9.0, Kind.UNREACHABLE), code=13)
+    path = build(wrap([probe(ttl, no, number=at) for at in range(3) for ttl in (3, 4, 64)], reached=False))
+    (note,) = [note for note in path.notes if "refuses" in note]
+    assert note.startswith("198.18.0.9 refuses it: forbidden (ICMP code 13)")
+    strange = replace(no, code=None)
+    assert any("unreachable" in note for note in build(wrap([probe(3, strange)], reached=False)).notes)
+    assert not any("refuses" in note for note in build(trace([("198.18.0.1", 1.0), (IP, 9.0)])).notes)
