@@ -352,7 +352,7 @@ static __always_inline void handle_io(struct sock *sk, int size, __u8 direction)
 	if (nd_tls_calls)
 		nd_note_tls_io(cookie, direction == ND_SEND && !s->sends, now);
 	if (nd_plain)
-		nd_note_plain_io(cookie, direction == ND_SEND, size, now);
+		nd_note_plain_io(cookie, direction == ND_SEND && s->wire_class <= ND_WIRE_TLS, size, now);
 	if (direction == ND_RECEIVE) {
 		io.arrived = s->arrived;
 		io.sent_tick = s->arrived ? s->arrived_tick : 0;

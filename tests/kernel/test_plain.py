@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import socket
 import ssl
@@ -343,17 +344,64 @@ def test_plain_and_extended_functions_count_once_and_looking_ahead_never(traced,
     agree(tracing, pid, truth, library=OPENSSL, binding=INSIDE)
 
 
-def test_an_older_connection_is_bound_by_what_its_thread_sends(keep, cleanup, truth, tmp_path):
-    running = keep(Program(sys.executable, "-I", "-c", ASYNC, truth.port, truth.cert, 1, 4))
+@pytest.mark.parametrize("connections", [1, 30])
+def test_older_connections_are_bound_by_what_their_thread_sends(keep, cleanup, truth, tmp_path, connections):
+    running = keep(Program(sys.executable, "-I", "-c", ASYNC, truth.port, truth.cert, connections, 5))
     running.go()
-    time.sleep(0.7)
+    time.sleep(1.0)
     tracing = cleanup.enter_context(PlainTrace(tmp_path / "t.ndrec", pids=[running.pid]))
     running.end()
     tracing.stop()
     agree(tracing, running.pid, truth, library=OPENSSL, whole=False)
+    talks = list(tracing.conversations(running.pid).values())
+    assert len(talks) == connections
+    for directions in talks:
+        assert directions[SEND][0].binding == NONE
+        assert {piece.binding for piece in directions[SEND][1:]} == {SIZE}
+
+
+CROSSED = """
+import socket, ssl, sys, time
+context = ssl.create_default_context(cafile=sys.argv[2])
+secure = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+tls = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+while True:
+    try:
+        tls.do_handshake()
+        break
+    except ssl.SSLWantReadError:
+        secure.sendall(outgoing.read())
+        incoming.write(secure.recv(65536))
+secure.sendall(outgoing.read())
+listener = socket.create_server(("127.0.0.1", 0))
+plain, other = socket.create_connection(listener.getsockname()), listener.accept()[0]
+time.sleep(4)
+for turn in range(5):
+    request = b"GET /1 HTTP/1.1\\r\\nX-Turn: %d\\r\\n\\r\\n" % turn
+    tls.write(request)
+    plain.sendall(bytes(len(request) + 22))  # as many as the record has that is sent next
+    secure.sendall(outgoing.read())
+    answer = b""
+    while not answer.endswith(b"END"):
+        try:
+            answer += tls.read(65536)
+        except ssl.SSLWantReadError:
+            incoming.write(secure.recv(65536))
+"""
+
+
+def test_what_is_sent_elsewhere_in_between_binds_nothing(keep, cleanup, truth, tmp_path):
+    running = keep(Program(sys.executable, "-I", "-c", CROSSED, truth.port, truth.cert))
+    running.go()
+    time.sleep(1.0)
+    tracing = cleanup.enter_context(PlainTrace(tmp_path / "t.ndrec", pids=[running.pid]))
+    running.end()
+    tracing.stop()
     (directions,) = tracing.conversations(running.pid).values()
-    assert directions[SEND][0].binding == NONE
-    assert {piece.binding for piece in directions[SEND][1:]} == {SIZE}
+    assert joined(directions[SEND]).count(b"GET /1") == 5
+    bound = {int(ports(tracing)[piece.cookie]) for piece in directions[SEND] if piece.cookie}
+    assert bound <= set(truth.read)
 
 
 def test_children_and_programs_that_live_for_a_moment(traced, truth):
@@ -460,3 +508,26 @@ def test_a_bystander_with_the_same_library_is_not_touched(keep, cleanup, truth, 
     client.end()
     tracing.stop()
     assert {piece.tgid for piece in tracing.pieces} == {client.pid}
+
+
+def test_the_recorder_stays_small_with_plaintext(keep, cleanup, truth, tmp_path):
+    made = keep(Program(sys.executable, "-I", "-c", ASYNC, truth.port, truth.cert, 50, 0))
+    tracing = cleanup.enter_context(PlainTrace(tmp_path / "t.ndrec", pids=[made.pid]))
+    made.end()
+    time.sleep(0.3)
+    status = Path(f"/proc/{tracing.pid}/status").read_text()
+    tracing.stop()
+    assert int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) < 20_480
+
+
+def test_programs_without_functions_to_probe_are_named(traced):
+    found = [path for path in (shutil.which("uv"), *Path(".cache").glob("*/bin/uv")) if path]
+    if not found:
+        pytest.skip("needs a program with rustls inside: uv")
+    tracing, _ = traced(
+        "/bin/sh", "-c", f"{found[0]} --version > /dev/null; sleep 1; {found[0]} --version > /dev/null; sleep 1"
+    )
+    facts = [fact for fact in tracing.recording.facts_of("tls_library") if fact["library"] == "rustls"]
+    assert facts
+    assert {fact["how"] for fact in facts} == {"wire-only"}
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+", fact["version"]) for fact in facts)

@@ -133,7 +133,7 @@ static __always_inline void nd_plain_pay(struct nd_plain_thread *t, __u64 cookie
 	o->binding = ND_PLAIN_BOUND_SIZE;
 }
 
-/* The current thread read or wrote a traced socket. */
+/* The current thread read or wrote a traced socket; `sent`: and what it sent may be TLS. */
 static __always_inline void nd_note_plain_io(__u64 cookie, bool sent, __u32 bytes, __u64 now)
 {
 	__u64 id = bpf_get_current_pid_tgid();
