@@ -38,6 +38,9 @@ _SWITCH_S = 0.001
 _MOST_LOOKS = 64
 """Per tick; the others have their turn with the next one."""
 _MOST_PROCESSES = 1024
+_EARLY = 64
+"""So many new processes are probed before it is known what they run; later ones with what their like have used."""
+_GENERATIONS = 4
 _MOST_MAPS_BYTES = 4 << 20
 _MOST_REASONS = 8
 _MOST_RAN = 8
@@ -76,6 +79,7 @@ class FunctionProbes:
         self._due: list[tuple[float, int, int]] = []
         self._numbers = count()
         self._closing: list[int] = []
+        self._early = _EARLY
         self._ended = False
         self._thread: threading.Thread | None = None
 
@@ -156,6 +160,9 @@ class FunctionProbes:
         elif kind == _FORK:
             self._forget(pid)
             self._inherit(pid, self._processes.get(parent))
+            if self._early:  # to wait for what it runs is too late for a program that is gone in 20 ms
+                self._early -= 1
+                self._usual(pid)
         elif kind == _EXEC:
             self._ran(pid)
             if self._objects.loads_others(pid):
@@ -177,7 +184,8 @@ class FunctionProbes:
         for probed in list(parent.ran.values()) if parent else ():
             self._probe(pid, probed)
         if parent is not None:
-            self._processes.setdefault(pid, _Process()).parent = parent
+            process = self._processes.setdefault(pid, _Process())
+            process.parent, process.ran = parent, dict(parent.ran)
 
     def _ran(self, pid: int) -> None:
         """Probe a program that has a library inside at once; the next child of its parent gets that before it runs."""
@@ -271,6 +279,12 @@ class FunctionProbes:
         if process is None or probed in process.mapped or (probed.sites and not process.links):
             return
         process.mapped.append(probed)
+        ancestor = process.parent if probed.shakes else None
+        for _ in range(_GENERATIONS):  # what they start next gets it before it runs
+            if ancestor is None or len(ancestor.ran) >= _MOST_RAN:
+                break
+            ancestor.ran.setdefault(probed.fd, probed)
+            ancestor = ancestor.parent
         if probed.shakes or probed.plaintext or probed.table.unprobed:
             self._untold.append((pid, probed, process))
 

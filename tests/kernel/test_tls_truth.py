@@ -259,8 +259,8 @@ def test_handshake_times_are_those_of_the_program_s_own_clock(name, authority, k
     more = sorted(abs(own[port] - mine[port]) for port in list(own)[WARM_UP:])
     figures = f"own clock - wire, ms: p50 {at(more, 0.5):.3f}, p90 {at(more, 0.9):.3f}, p99 {at(more, 0.99):.3f}"
     assert at(more, 0.5) < 0.8, figures
-    assert at(more, 0.9) < (0.9 if QUIET else 5.0), figures
-    assert at(more, 0.99) < (1.0 if QUIET else 50.0), figures
+    assert at(more, 0.9) < (0.9 if QUIET else 3.0), figures
+    assert at(more, 0.99) < (1.0 if QUIET else 10.0), figures
 
 
 def at(values, share):
