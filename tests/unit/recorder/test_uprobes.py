@@ -163,6 +163,35 @@ def test_a_program_that_loads_no_libraries_gets_none_in_advance(machine, probes)
     until(lambda: machine.pids() == [9])
 
 
+def test_a_new_process_is_probed_before_it_runs_a_program(machine, probes):
+    machine.usual_names, machine.mapped = ["libssl"], {7: [], 8: []}
+    probes.start([])
+    probes.follow(*records((FORK, 8, 7)))
+    until(lambda: machine.pids() == [8])
+
+
+def test_of_many_new_processes_only_the_first_are_probed_unseen(machine, monkeypatch):
+    monkeypatch.setattr(uprobes, "_EARLY", 2)
+    machine.usual_names = ["libssl"]
+    busy = FunctionProbes({"ssl": (3, 4)})
+    busy.start([])
+    busy.follow(*records(*((FORK, pid, 7) for pid in range(20, 26))))
+    until(lambda: not busy._orders)
+    busy.stop()
+    assert machine.pids() == [20, 21]
+
+
+def test_what_a_grandchild_used_the_next_one_gets_before_it_runs(machine, probes, monkeypatch):
+    """A shell starts a shell for each call, and that one the program."""
+    monkeypatch.setattr(probes, "_early", 0)
+    machine.mapped = {7: [], 8: [], 9: ["libssl"]}
+    probes.start([7])
+    probes.follow(*records((SEEN, 7, 1), (FORK, 8, 7), (FORK, 9, 8), (EXEC, 9, 8)))
+    until(lambda: machine.pids() == [9])
+    probes.follow(*records((EXIT, 9, 8), (EXIT, 8, 7), (FORK, 10, 7), (FORK, 11, 10)))
+    until(lambda: machine.pids() == [9, 10, 11])
+
+
 def test_a_library_that_comes_later_is_found(machine, probes):
     machine.mapped[7] = []
     probes.start([])
