@@ -58,6 +58,29 @@ def test_numbers_are_those_of_the_kernel_program():
             assert works in {0, *(value for name, value in numbers.items() if name.startswith("RETURNS_"))}
 
 
+def test_numbers_of_plaintext_are_those_of_its_kernel_program():
+    folder = data_dir("bpf")
+    header, source = (folder / "include/netdiag/event.h").read_text(), (folder / "plain.bpf.c").read_text()
+    numbers = {name: int(value) for name, value in re.findall(r"\b([A-Z_]+) = (\d+)", header + source)}
+    kinds = {"file": "SEND_FILE"}
+    moves = {numbers[name] for name in ("RETURNS_INT", "RETURNS_LONG", "FOURTH", "LAST")}
+    for shipped in (table for table in tables() if table.plain):
+        for function in (*shipped.plain, *(inner.function for inner in shipped.inner)):
+            kind, library, how = (function.cookie >> shift & 0xFF for shift in (0, 8, 16))
+            assert kind == numbers[kinds.get(function.kind, function.kind.upper().replace("-", "_"))]
+            assert library == numbers[f"ND_TLS_{shipped.library.upper()}"]
+            assert (how in moves) == function.returns
+            if function.return_cookie is not None:
+                assert function.return_cookie & 0xFF == numbers[f"GO_{function.kind[3:].upper()}_RETURN"]
+
+
+def test_functions_that_only_look_are_never_probed():
+    for shipped in tables():
+        assert not [function.name for function in shipped.plain if "peek" in function.name]
+        for inner in shipped.inner:
+            assert any("peek" in name for name in inner.not_of)
+
+
 def test_one_function_stands_in_for_another_only_where_that_is_missing(table):
     chosen = table().chosen
     assert [function.name for function in chosen({"step", "SSL_do_handshake"})] == ["step"]

@@ -35,6 +35,57 @@ def test_a_library_is_probed_where_its_functions_are(libssl):
     assert os.path.samestat(os.stat(found.attach_path), os.stat(libssl))  # noqa: PTH116
 
 
+def test_plaintext_is_probed_where_it_was_asked_for(libssl):
+    without, found = (
+        Objects().library((libssl,), libssl),
+        Objects(probes=frozenset({"ssl", "plain"})).library((libssl,), libssl),
+    )
+    assert without is not None
+    assert found is not None
+    assert (without.plaintext, set(without.sites)) == (None, {"ssl"})
+    assert found.plaintext in {"symbols", "calls"}
+    entries, returns = found.sites["plain"]
+    assert {site.cookie & 0xFF for site in entries} >= {4, 5, 6}
+    assert {site.cookie & 0xFF for site in returns} == {site.cookie & 0xFF for site in entries} - {4}
+    assert {site.offset for site in returns} <= {site.offset for site in entries}
+
+
+def test_an_open_program_is_taken_over(tmp_path):
+    objects = Objects(probes=frozenset({"ssl", "plain"}))
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    assert objects.opened(os.open("/dev/null", os.O_RDONLY)) is None  # no file of a program
+    assert objects.opened(os.open(tmp_path, os.O_RDONLY)) is None
+    text = tmp_path / "script"
+    text.write_text("#!/bin/sh\n")
+    assert objects.opened(os.open(text, os.O_RDONLY)) is None
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_library_without_functions_to_probe_is_named(tmp_path):
+    path = tmp_path / "libjvm.so"
+    shutil.copy("/bin/sh", path)
+    found = Objects().library((str(path),), str(path))
+    assert found is not None
+    assert (found.table.library, found.sites, found.is_sure) == ("java", {}, True)
+
+
+def test_a_large_program_is_named_only_where_its_texts_say_so(tmp_path):
+    data = Path("/bin/sh").read_bytes()
+    for name, text in (("plain", b""), ("secure", b"/index/rustls-0.23.46/src/conn.rs")):
+        path = tmp_path / name
+        path.write_bytes(_with_text(data, text) + bytes(1 << 20))
+        with path.open("rb") as file:
+            found = Objects().opened(os.dup(file.fileno()))
+        assert found is not None
+        assert (found.table.library, found.is_sure) == ("rustls", bool(text))
+
+
+def _with_text(data, text):
+    """Return a program with a text where it has a message of its own."""
+    at = data.index(b"cannot") if b"cannot" in data else data.index(b"GLIBC_")
+    return data[:at] + text + data[at + len(text) :]
+
+
 def test_a_file_is_known_by_its_inode(libssl, tmp_path):
     objects = Objects()
     first = objects.library((libssl,), libssl)
