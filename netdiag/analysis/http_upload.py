@@ -24,6 +24,7 @@ _SILENCE_MS = 250.0
 _TIMERS_MS = ((300.0, 420.0), (940.0, 1200.0))
 """How long clients wait for `100 Continue`: .NET 350 ms, curl and Go 1 s; a busy machine adds to it."""
 _EVEN_MS = 80.0
+_ANSWER_MS = 60.0
 _BUFFER = 65_536
 """A body below this fits into any socket's buffer: what takes long is the program that writes it."""
 _LARGE = 100_000
@@ -54,7 +55,7 @@ def _links(calls: Sequence[Asked]) -> tuple[Link, ...]:
 def _silence(call: Asked, bursts: Rows, records: Rows) -> float:
     """Return the silence between head and body of a request, ms; 0 where there is none that a client's timer makes.
 
-    In it nothing came from the server: the client went on by itself.
+    Nothing came from the server right before its end: the client went on by itself.
     """
     if call.protocol == "h2" or not (known(call.began_ns) and call.sent_ns - call.began_ns >= _SILENCE_MS * _MS):
         return 0.0
@@ -67,7 +68,8 @@ def _silence(call: Asked, bursts: Rows, records: Rows) -> float:
     head, body = sum(size for _, _, size in sends[:index]), sum(size for _, _, size in sends[index:])
     gap = (after[0] - sends[index - 1][1]) / _MS
     timed = any(low <= gap <= high for low, high in _TIMERS_MS)
-    heard = any(sends[index - 1][1] < at < after[0] for at in receives)
+    # session tickets may come right after the head; what lets the client go on comes right before the body
+    heard = any(after[0] - _ANSWER_MS * _MS < at < after[0] for at in receives)
     return gap if timed and not heard and head <= _HEAD and body >= _BODY else 0.0
 
 
@@ -85,9 +87,10 @@ def _moves(call: Asked, bursts: Rows, records: Rows) -> tuple[list[tuple[float, 
             if kind == _DATA
         ]
     for way, began, ended, size in rows:
-        if call.began_ns - _MS <= began <= call.sent_ns + _MS:
+        # a first request's head may have gone out in one burst with the end of the handshake
+        if ended >= call.began_ns - _MS and began <= call.sent_ns + _MS:
             if way == "send":
-                sends.append((began, ended, size))
+                sends.append((max(began, call.began_ns), ended, size))
             else:
                 receives.append(began)
     return sorted(sends), receives

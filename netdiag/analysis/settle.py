@@ -32,12 +32,16 @@ EXPLAINED_BY: Mapping[str, frozenset[str]] = {
     "tcp.zero-window": frozenset({"stream.reader-stall"}),
     "http.slow-upload": frozenset({"tcp.zero-window"}),
     "stream.network-stall": frozenset({"http2.head-of-line"}),
+    "reuse.server-close": frozenset({"stream.truncated"}),
     "reuse.no-keepalive-probes": frozenset({"reuse.silent-drop"}),
     "dns.repeated": _OPENERS,
     "retry.attempts": frozenset({"retry.storm", "retry.client-timeout"}),
     "retry.abandoned-work": frozenset({"retry.client-timeout", *_OPENERS}),
 }
 """Symptom → the causes that explain it when they concern the same program and host."""
+
+_BY_COUNT = frozenset({"reuse.server-close"})
+"""Symptoms that a cause only explains where it accounts for half of them or more."""
 
 QUIETED = frozenset(
     f"tls.{name}"
@@ -70,6 +74,8 @@ def _quieted(finding: Finding, others: Iterable[Finding]) -> Finding:
 
 def _explains(cause: Finding, symptom: Finding) -> bool:
     if cause.code not in EXPLAINED_BY[symptom.code]:
+        return False
+    if symptom.code in _BY_COUNT and 2 * cause.count < symptom.count:
         return False
     return _same(cause, symptom)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from statistics import median
 
@@ -109,6 +109,7 @@ def _large(group: Group, calls: Sequence[Asked], rows: _Streamed) -> Seen | None
     if len(hit) < 2:
         return None
     waits, sizes = [wait for _, wait, _ in hit], [size for _, _, size in hit]
+    waited = {call.row: wait for call, wait, _ in hit}
     return Seen(
         code="stream.large-record",
         links=tuple({call.link.row: call.link for call, _, _ in hit}.values()),
@@ -117,7 +118,7 @@ def _large(group: Group, calls: Sequence[Asked], rows: _Streamed) -> Seen | None
         confidence=0.8,
         cost_ms=sum(waits),
         learned=Learned(name="record", value=median(sizes), low=min(sizes), high=max(sizes), unit="bytes"),
-        what_if=what_if([call for call, _, _ in hit], {call.row: wait for call, wait, _ in hit}, first_token),
+        what_if=what_if([call for call, _, _ in hit], waited, _readable(waited)),
         calls=len(calls),
         words={"wait": milliseconds(median(waits))},
         examples=examples(
@@ -127,6 +128,15 @@ def _large(group: Group, calls: Sequence[Asked], rows: _Streamed) -> Seen | None
         host=group.host,
         process=group.process,
     )
+
+
+def _readable(waited: Mapping[int, float]) -> Callable[[Asked], float]:
+    """Return when the first token can be read: the arrival of a record is that of its header."""
+
+    def first_token_read(call: Asked) -> float:
+        return first_token(call) + waited.get(call.row, 0.0)
+
+    return first_token_read
 
 
 def _first_record(call: Asked, records: _Rows, bursts: _Rows) -> tuple[float, float]:

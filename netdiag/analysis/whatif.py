@@ -36,14 +36,14 @@ def what_if(
 ) -> str | None:
     """Return what p50 and p95 would have been had each call taken `saved` (by row, ms) less; None where nothing moves.
 
-    `measure` says of what: `total` or `first_token`.
+    `measure` says of what: `total`, or some time to the first token.
     """
     now = [(call.row, measure(call)) for call in calls]
     before = [value for _, value in now if known(value)]
     after = [max(0.0, value - saved.get(row, 0.0)) for row, value in now if known(value)]
     if not before or sum(before) <= 0:
         return None
-    what = "time to first token" if measure is first_token else "time a call"
+    what = "time a call" if measure is total else "time to first token"
     old, new = np.percentile(before, (50, 95)), np.percentile(after, (50, 95))
     moved = [
         f"{name} {_pair(float(a), float(b))}"

@@ -4,8 +4,8 @@
 `[network]` of a scenario: `rtt_ms` puts client and server into two namespaces with a router that holds packets back;
 without it both share one namespace and its loopback. `rules` are nftables statements for the input hook (`PORT` stands
 for the server's port), `sysctl` sets kernel variables of the client's namespace, `names` are the settings of a name
-server that the client asks. `every_s` with `outage_s` or `hold_s` loses or keeps all packets for that long, again and again; `rate_kbit` narrows
-the line. Needs root.
+server that the client asks. `every_s` with `outage_s` or `hold_s` loses or keeps all packets for that long, again and
+again; `rate_kbit` narrows the line. Needs root.
 """
 
 from __future__ import annotations

@@ -84,7 +84,9 @@ class Programs:
     def argv(self, client: Mapping[str, Any], urls: Sequence[str], folder: Path) -> list[str]:
         """Return the command for a scenario's `[client]` table; its plan is written into `folder`."""
         library = client["library"]
-        plan = {name: value for name, value in client.items() if name not in ("hosts", "paths", "closed_port")}
+        plan = {
+            name: value for name, value in client.items() if name not in ("hosts", "paths", "closed_port", "cpu_share")
+        }
         plan["urls"] = list(urls)
         if library not in self.at_hand():
             raise Unsupported(f"the lab's client needs {library}", hint="scripts/setup --lab installs the libraries")

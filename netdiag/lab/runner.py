@@ -20,6 +20,7 @@ from typing import Any
 from netdiag.errors import Unsupported
 from netdiag.lab import network
 from netdiag.lab.asked import compare_questions
+from netdiag.lab.cgroup import limited
 from netdiag.lab.facts import Truth
 from netdiag.lab.judge import compare
 from netdiag.lab.programs import Programs
@@ -92,7 +93,10 @@ def run(
         client = dict(situation.client)
         if situation.trace.get("tunnel") is not None:
             client["proxy"] = f"http://127.0.0.1:{stack.enter_context(Tunnel(situation.trace['tunnel'])).port}"
-        argv = net.for_client(programs.argv(client, urls(situation, net.address, port), folder))
+        argv = programs.argv(client, urls(situation, net.address, port), folder)
+        if situation.client.get("cpu_share"):
+            argv = [*stack.enter_context(limited(situation.client["cpu_share"])), *argv]
+        argv = net.for_client(argv)
         out = folder / "trace.json"
         of_command = situation.trace.get("target", "command") == "command"
         target = Target(pid=None if of_command else traced, argv=argv, timeout_s=scenario.timeout_s)

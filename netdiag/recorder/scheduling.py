@@ -50,8 +50,13 @@ class Scheduling:
         self._watched: dict[int, _Watched] = {}
 
     def meet(self, pids: Iterable[int]) -> None:
-        """Look at these processes from now on, as far as there is room; the first look is their zero."""
+        """Look at these processes from now on, as far as there is room; the first look is their zero.
+
+        One that is met again runs another program, maybe in another cgroup.
+        """
         for pid in pids:
+            if pid in self._watched:
+                self._watched[pid].limits = self._limits(pid)
             if pid in self._watched or len(self._watched) >= _MAX_PROCESSES:
                 continue
             watched = self._watched[pid] = _Watched(limits=self._limits(pid))

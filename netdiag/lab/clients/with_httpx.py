@@ -94,12 +94,31 @@ def blocked_loop(plan: Plan) -> None:
             async for text in answer.aiter_lines():
                 line += bool(text)
                 if blocks and text and line == plan.pause_at:
-                    time.sleep(plan.pause_s)  # the fault: nobody else runs meanwhile
+                    time.sleep(plan.pause_s)  # noqa: ASYNC251 - the fault: nobody else runs
 
     async def main() -> None:
         async with httpx.AsyncClient(**options(plan)) as client:
             for turn in range(plan.calls):
                 await asyncio.gather(*(read(client, turn, blocks=not number) for number in range(plan.burst)))
+                await asyncio.sleep(plan.gap_s)
+
+    asyncio.run(main())
+
+
+def busy_streams(plan: Plan) -> None:
+    """One AsyncClient with `burst` streams at once, and work of `pause_s` for every line."""
+
+    async def read(client: Any, turn: int) -> None:
+        async with client.stream("POST", plan.url(turn), json=plan.payload) as answer:
+            async for _text in answer.aiter_lines():
+                until = time.thread_time() + plan.pause_s
+                while time.thread_time() < until:
+                    pass
+
+    async def main() -> None:
+        async with httpx.AsyncClient(**options(plan)) as client:
+            for turn in range(plan.calls):
+                await asyncio.gather(*(read(client, turn) for _ in range(plan.burst)))
                 await asyncio.sleep(plan.gap_s)
 
     asyncio.run(main())
@@ -144,6 +163,7 @@ HABITS: dict[str, Callable[[Plan], None]] = {
     "burst": burst,
     "async_stream": async_stream,
     "blocked_loop": blocked_loop,
+    "busy_streams": busy_streams,
     "h2_burst": h2_burst,
     "cancelled": cancelled,
     "loops": loops,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 
-from netdiag.lab.answers import head, json_body, stream_events
+from netdiag.lab.answers import head, json_body, stream_events, usage_event
 
 
 def test_a_head_names_the_length_and_ends_with_an_empty_line():
@@ -40,3 +40,15 @@ def test_each_event_is_one_token():
     texts = [json.loads(event.removeprefix(b"data: "))["choices"][0]["delta"]["content"] for event in events]
     assert [text.split()[0] for text in texts] == ["w0", "w1", "w2"]
     assert all(event.endswith(b"\n\n") for event in events)
+
+
+def test_usage_tells_what_was_cached():
+    usage = json.loads(usage_event(4000, 3600, 7).removeprefix(b"data: "))["usage"]
+    assert (usage["prompt_tokens"], usage["completion_tokens"]) == (4000, 7)
+    assert usage["prompt_tokens_details"] == {"cached_tokens": 3600}
+
+
+def test_the_server_may_say_how_long_it_took():
+    assert b"openai-processing-ms: 41\r\n" in head(
+        200, length=1, close=False, http10=False, retry_after=None, processing_ms=41.2
+    )

@@ -7,6 +7,7 @@ import io
 import json
 import socket
 import threading
+import time
 
 import pytest
 
@@ -151,3 +152,55 @@ def test_a_client_that_breaks_off_is_named():
     client.close()
     Exchange(server, 1, accepted).run()
     assert (server.facts()[-1]["by"], server.facts()[-1]["why"]) == ("client", "in mid-request")
+
+
+def streamed(**answer):
+    """Return the bytes of one stream and what the server wrote down of it."""
+    server = OneServer(close_always=True, answer={"gap_s": 0.0, "wait_s": 0.0, **answer})
+    with listener() as listening:
+        client = socket.create_connection(listening.getsockname(), timeout=5)
+        accepted, _ = listening.accept()
+    client.sendall(ASK)
+    Exchange(server, 1, accepted).run()
+    text = b""
+    while piece := client.recv(65536):
+        text += piece
+    client.close()
+    return text, server.facts()
+
+
+def test_heartbeats_fill_a_stall():
+    began = time.monotonic()
+    text, _ = streamed(tokens=4, stall_at=2, stall_s=0.2, heartbeats=3)
+    assert time.monotonic() - began >= 0.2
+    before, after = text.split(b": ping\n\n", 1)
+    assert text.count(b": ping\n\n") == 3
+    assert (before.count(b"data: {"), after.count(b"data: {")) == (2, 2)
+
+
+def test_events_may_come_in_lumps():
+    text, _ = streamed(tokens=7, lump=3)
+    sizes = [part.count(b"data: {") for part in text.split(b"\r\n") if b"data: {" in part]
+    assert sizes == [3, 3, 1]
+
+
+def test_a_stream_may_end_too_early_in_good_order():
+    text, facts = streamed(tokens=7, cut_after_tokens=4)
+    assert text.count(b"data: {") == 4
+    assert not text.endswith(b"0\r\n\r\n")
+    assert [fact["why"] for fact in facts if fact["event"] == "close"] == ["in mid-answer"]
+
+
+def test_a_stream_tells_its_usage_where_it_is_asked_to():
+    text, _ = streamed(tokens=2, cached=[3600])
+    assert b'"cached_tokens": 3600' in text
+
+
+@pytest.mark.parametrize("expect", [True, False])
+def test_the_interim_answer_is_a_setting(expect):
+    head = b"POST /x HTTP/1.1\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+    server = OneServer(expect=expect)
+    if not expect:
+        head += b"{}"
+    (answer,) = talk(server, head)
+    assert answer.startswith(b"HTTP/1.1 100 Continue" if expect else b"HTTP/1.1 200")

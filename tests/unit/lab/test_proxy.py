@@ -30,3 +30,15 @@ def test_the_upstream_leg_is_as_asked(tmp_path, settings, there, not_there):
 def test_a_proxy_that_does_not_run_has_no_pid(tmp_path):
     with pytest.raises(ValueError, match="not running"):
         Proxy({}, 4242, tmp_path).pid  # noqa: B018 - reading it is the act
+
+
+def test_directives_go_where_nginx_wants_them(tmp_path):
+    directives = {"proxy_buffering": "off", "http2_max_concurrent_streams": 4}
+    proxy = Proxy({"http2": True, "directives": directives}, 4242, tmp_path)
+    text = (tmp_path / "nginx.conf").read_text()
+    assert proxy.tls
+    assert " ssl http2;" in text
+    server, location = text.split("location /")
+    assert "http2_max_concurrent_streams 4;" in server
+    assert "ssl_certificate" in server
+    assert "proxy_buffering off;" in location

@@ -121,6 +121,16 @@ def test_limits_of_cgroups(machine, line, stats, throttled):
     assert (fact["throttled_ms"], fact["periods"]) == throttled
 
 
+def test_a_process_that_runs_another_program_may_be_in_another_cgroup(machine):
+    machine.thread(5, 5, 10, 1)
+    machine.looks.meet([5])
+    machine.cgroup(5, "0::/a\n")
+    machine.stat("a", "nr_periods 9\nnr_throttled 3\nthrottled_usec 2500\n")
+    machine.looks.meet([5])
+    machine.looks.tick()
+    assert [fact["throttled_ms"] for fact in machine.writer.facts] == [None, 2.5]
+
+
 def test_only_so_many_processes_and_threads_are_looked_at(machine, monkeypatch):
     monkeypatch.setattr(scheduling, "_MAX_PROCESSES", 2)
     monkeypatch.setattr(scheduling, "_MAX_THREADS", 3)
