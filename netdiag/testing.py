@@ -141,7 +141,7 @@ class RecordingBuilder:
         self._blocks: list[tuple[str, str, Any]] = []
         self._cookies = 0
 
-    def record(self, stream: str, **members: Any) -> RecordingBuilder:
+    def record(self, stream: str, /, **members: Any) -> RecordingBuilder:
         """Add a raw record; members that are not given are zero. Addresses are text, instants raw nanoseconds."""
         self._blocks.append(("record", stream, members))
         return self

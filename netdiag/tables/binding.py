@@ -31,6 +31,8 @@ _NEAR = 4
 _MOST_OFFSETS = 4096
 _ENOUGH = 0.9
 """Of the ends of messages, how many must be ends of records."""
+_NEAR_NS, _NEAR_ALONE_NS = 2e9, 50e6
+"""How far apart a program's call and its record may be: a busy loop hands on late what its TLS library made."""
 _AHEAD_NS = 2e6
 """A program cannot have read what arrives later; clocks of two probes differ by less than that."""
 _MOST_CANDIDATES = 512
@@ -154,8 +156,13 @@ def _certain(conversation: Conversation | None) -> bool:
     return conversation is not None and conversation.how in ("inside", "descriptor")
 
 
-def _fit(group: pd.DataFrame, conversation: Conversation | None, lanes: _Lanes, row: int) -> tuple[Clock, Clock] | None:
-    """Return the clocks of both directions where a conversation's bytes lie in the records of a connection."""
+def _fit(
+    group: pd.DataFrame, conversation: Conversation | None, lanes: _Lanes, row: int, near_ns: float = _NEAR_NS
+) -> tuple[Clock, Clock] | None:
+    """Return the clocks of both directions where a conversation's bytes lie in the records of a connection.
+
+    `near_ns`: how far apart a program's writes and the records may be.
+    """
     whole = conversation is None or conversation.whole
     http2 = bool((group["protocol"] == _HTTP2).any())
     asked = _asked(group, "request_first", "request_end", "began")
@@ -164,7 +171,7 @@ def _fit(group: pd.DataFrame, conversation: Conversation | None, lanes: _Lanes, 
     if mine is None:
         return None
     theirs = _lay(answered, lanes.of(row, client=False), whole=whole, loose=http2)
-    if theirs is None or not _in_time(group, mine, theirs):
+    if theirs is None or not _in_time(group, mine, theirs, near_ns):
         return None
     return mine, theirs
 
@@ -190,8 +197,8 @@ def _lay(asked: _Asked, lanes: Iterable[tuple[Ints, Floats]], *, whole: bool, lo
         if whole:
             shifts = edges[:_MOST_SHIFTS]
         else:
-            near = int(np.searchsorted(time, asked.first_ns))
-            shifts = edges[max(near - _NEAR, 0) : near + _NEAR] - asked.offsets[0]
+            nearest = np.argsort(np.abs(time - asked.first_ns), kind="stable")[: 2 * _NEAR]
+            shifts = edges[nearest] - asked.offsets[0]
         for shift in shifts.tolist():
             score = _score(asked.offsets + shift, edges)
             if best is None or score > best[0]:
@@ -207,8 +214,8 @@ def _score(offsets: Ints, edges: Ints) -> float:
     return max(float(np.isin(offsets, edges).mean()), 1e-6)
 
 
-def _in_time(group: pd.DataFrame, asked: Clock, answered: Clock) -> bool:
-    """Tell whether nothing was read before it arrived, at either end."""
+def _in_time(group: pd.DataFrame, asked: Clock, answered: Clock, near_ns: float) -> bool:
+    """Tell whether nothing was read before it arrived, and what was written passed about then."""
     server = bool(group["server"].any())
     clock, first, end = (asked, "request_first", "sent") if server else (answered, "response_first", "ended")
     began = "began" if server else "first_byte"
@@ -219,7 +226,10 @@ def _in_time(group: pd.DataFrame, asked: Clock, answered: Clock) -> bool:
         arrived = clock.at(offsets[known])
         if np.any(arrived > read[known] + _AHEAD_NS):
             return False
-    return True
+    clock, first, began = (answered, "response_first", "first_byte") if server else (asked, "request_first", "began")
+    passed = clock.at(group[first].to_numpy())
+    apart = np.abs(passed - group[began].to_numpy())
+    return not np.any(apart > near_ns)
 
 
 def _too_much(group: pd.DataFrame, lanes: _Lanes, row: int) -> bool:
@@ -257,7 +267,7 @@ def _alone(
         if len(near) > _MOST_CANDIDATES or (conversation is not None and conversation.mixed):
             continue
         for row in near.tolist():
-            fit = _fit(group, conversation, lanes, row) if lanes.any(row) else None
+            fit = _fit(group, conversation, lanes, row, _NEAR_ALONE_NS) if lanes.any(row) else None
             if fit is not None:
                 fits[number].append((row, fit))
                 claims[row] = claims.get(row, 0) + 1

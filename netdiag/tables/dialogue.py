@@ -81,7 +81,7 @@ class Dialogue:
         """Return the requests, whose index is their place in `asked`, with their streams, and the table of chunks."""
         order = requests.index.to_numpy()
         requests = requests.reset_index(drop=True)
-        if not len(self._asked):
+        if KEY[0] not in self._asked:
             return requests, empty("chunks")
         told = self._asked.iloc[order].reset_index(drop=True)
         told = told[(told["source"] == "plaintext").to_numpy()]

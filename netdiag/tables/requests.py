@@ -138,7 +138,8 @@ def _times(connections: pd.DataFrame, exchanges: pd.DataFrame, handshakes: pd.Da
     opens = first & client & (began - ready <= _MAX_SETUP_NS)
     opened = np.where(opens, connections["opened_ns"].to_numpy()[row], began)
     started = np.where(np.isnan(opened), began, opened)
-    # An answer may begin before the request has ended: no time is counted twice.
+    # An answer may begin, and even end, before the request has ended: no time is counted twice.
+    sent = np.fmin(sent, np.fmax(ended, began))
     answering = np.fmax(first_byte, sent)
     # At a server's socket the program reads the request late, which is no part of the answer's time.
     lag = np.where(client, np.minimum(exchanges["lag_ms"].to_numpy(), np.maximum(ended - answering, 0.0) / 1e6), 0.0)
