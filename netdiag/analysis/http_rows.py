@@ -58,6 +58,8 @@ class Index:
             "scheduling": "pid",
         }  # fmt: skip
         self._tables = tables
+        self.memo: dict[tuple[str, float], Any] = {}
+        """What was once made of a row, for the next who asks: a name for what it is, and the number of the row."""
         self._made: dict[str, Rows] = {}
 
     def __getitem__(self, name: str) -> Rows:

@@ -8,7 +8,7 @@ millisecond between them: then nobody knows what they say.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -110,28 +110,38 @@ def streams_of(case: Case, calls: Iterable[Asked]) -> tuple[Streams, ...]:
     calls = [call for call in calls if call.answered]
     if not calls:
         return ()
-    chunks, records, bursts = case.rows["chunks"], case.rows["records"], case.rows["bursts"]
+    memo = case.rows.memo
     reads: dict[int, list[tuple[object, ...]]] = {}
     found = []
     for call in calls:
-        mine = chunks.of(call.row, "at_ns", "read_ns", "bytes", "kind", "events", "token_ns") if chunks else []
-        maybe = mine or call.source == "sockets" or (call.source == "records" and call.stream is not None)
-        if not maybe:
-            continue
-        at = call.link.row
-        if at not in reads:
-            rows = bursts.of(at, "direction", "arrived_ns", "began_ns", "ended_ns", "bytes", "tid")
-            reads[at] = [row for row in rows if row[0] == "receive"]
-        around = reads[at]
-        if mine:
-            pieces = _of_chunks(mine)
-        elif call.source == "records":
-            pieces = _of_records(call, records.of(at, "at_ns", "direction", "type", "length"))
-        else:
-            pieces = _of_reads(call, around)
-        if pieces:
-            found.append(Streams(call=call, pieces=pieces, lags=_lags(call, around, pieces)))
+        key = ("stream", float(call.row))
+        if key not in memo:
+            memo[key] = _stream_of(case, call, reads)
+        one = memo[key]
+        if one is not None:
+            found.append(one if one.call is call else replace(one, call=call))
     return tuple(found)
+
+
+def _stream_of(case: Case, call: Asked, reads: dict[int, list[tuple[object, ...]]]) -> Streams | None:
+    """Return a call whose answer came in pieces; `reads` keeps what was read on connections for the next call."""
+    chunks, records, bursts = case.rows["chunks"], case.rows["records"], case.rows["bursts"]
+    mine = chunks.of(call.row, "at_ns", "read_ns", "bytes", "kind", "events", "token_ns") if chunks else []
+    maybe = mine or call.source == "sockets" or (call.source == "records" and call.stream is not None)
+    if not maybe:
+        return None
+    at = call.link.row
+    if at not in reads:
+        rows = bursts.of(at, "direction", "arrived_ns", "began_ns", "ended_ns", "bytes", "tid")
+        reads[at] = [row for row in rows if row[0] == "receive"]
+    around = reads[at]
+    if mine:
+        pieces = _of_chunks(mine)
+    elif call.source == "records":
+        pieces = _of_records(call, records.of(at, "at_ns", "direction", "type", "length"))
+    else:
+        pieces = _of_reads(call, around)
+    return Streams(call=call, pieces=pieces, lags=_lags(call, around, pieces)) if pieces else None
 
 
 def _of_chunks(rows: Sequence[tuple[object, ...]]) -> tuple[Piece, ...]:
