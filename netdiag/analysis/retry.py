@@ -25,6 +25,8 @@ _AHEAD_MS, _AHEAD = 30.0, 0.02
 """A timer is a little early against a clock that counts from the first byte of the answer."""
 _NO_PAUSE_MS = 50.0
 _STORM = 5
+_HASTY = 3
+"""So many attempts of one call without a pause are no policy."""
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 """May be sent twice: RFC 9110 section 9.2.2."""
 _QUOTA = 6
@@ -205,7 +207,7 @@ def _base(policy: Policy) -> Learned | None:
 
 def _storm(each: _Calls, policy: Policy) -> Seen | None:
     """Attempts without a pause, or attempts that grow in number while successes become fewer."""
-    hasty = [gap for gap in each.gaps if gap.ms < max(_NO_PAUSE_MS, 2 * _round_trip(gap))]
+    hasty = [gap for call in each.calls for gap in _hasty(call)]
     long_call = max((len(call.attempts) for call in each.calls), default=0)
     growing = _growing(each)
     if len(hasty) >= _STORM and len(hasty) >= 0.5 * len(each.gaps):
@@ -234,6 +236,12 @@ def _storm(each: _Calls, policy: Policy) -> Seen | None:
         breaks=True,
         learned=Learned(name="amplification", value=factor, low=factor, high=factor, unit="attempts per call"),
     )
+
+
+def _hasty(call: Call) -> list[Gap]:
+    """Return the pauses of a call that are none, where there are several: some clients make one attempt at once."""
+    found = [gap for gap in call.gaps if gap.ms < max(_NO_PAUSE_MS, 2 * _round_trip(gap))]
+    return found if len(found) >= _HASTY else []
 
 
 def _round_trip(gap: Gap) -> float:

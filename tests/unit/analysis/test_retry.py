@@ -165,3 +165,10 @@ def test_pauses_with_jitter_are_not_in_step(stage):
     for pid, gap in ((1.0, 400.0), (2.0, 470.0), (3.0, 560.0)):
         call(stage, 0, [gap], [503.0, 200.0], pid=pid)
     assert of(stage, "retry.no-jitter") is None
+
+
+def test_an_immediate_second_attempt_is_a_policy_and_no_storm(stage):
+    for turn in range(9):
+        call(stage, turn * 5000, [0.5, 100.0], [503.0, 503.0, 200.0])
+    assert of(stage, "retry.storm") is None
+    assert of(stage, "retry.attempts").count == 18
