@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Offsets of plaintext find the records that hold them; bindings are tested with whole recordings in test_dialogue."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from netdiag.tables import build
+from netdiag.tables.binding import Clock
+from tests.fakes.dialogue import Said, Script
+
+
+def test_a_byte_passed_when_its_record_did():
+    clock = Clock(np.array([100, 150, 400]), np.array([1.0, 2.0, 3.0]))
+    assert clock.at([0, 99, 100, 149, 150, 399]).tolist() == [1, 1, 2, 2, 3, 3]
+    assert np.isnan(clock.at([-1, 400, 10**12])).all()
+
+
+def test_without_records_nothing_is_known():
+    assert np.isnan(Clock(np.zeros(0, np.int64), np.zeros(0)).at([0, 5])).all()
+
+
+@pytest.mark.parametrize("count", [40])
+def test_many_connections_at_once_are_not_mixed_up(count):
+    """Many connections with requests of one size at nearly the same time: bound by cookie, checked by bytes."""
+    script, expected = Script(), {}
+    for number in range(count):
+        said = [Said(at=10 + 0.1 * number), Said(at=200 + 0.1 * number, wait=30 + number)]
+        cookie = script.connection(said)
+        expected[script.conversation(cookie, said)] = cookie - 1
+    requests = build(script.recording()).requests
+    assert len(requests) == 2 * count
+    assert set(requests["source"]) == {"plaintext"}
+    later = requests[requests["sequence"] == 2]
+    assert later["wait_ms"].to_numpy() == pytest.approx(30 + later["connection"].to_numpy())
+
+
+def test_connections_that_only_sizes_tell_apart_are_found():
+    script = Script()
+    talks = [[Said(at=10, asked=300 + 7 * number, head=80 + number)] for number in range(10)]
+    for said in talks:
+        script.connection(said)
+    for said in talks:
+        script.conversation(0, said, how=None)
+    requests = build(script.recording()).requests
+    assert requests["source"].tolist() == ["plaintext"] * 10
+    assert (requests["request_bytes"] == 300 + 7 * requests["connection"]).all()
