@@ -23,6 +23,7 @@ from netdiag.decode import tls
 from netdiag.recording.format import RING_HEADER_BYTES, FieldKind, StreamLayout
 from netdiag.recording.reader import Recording, Records, dtype_of
 from netdiag.recording.writer import RecordingWriter
+from netdiag.tables.hellos import chain_of
 
 __all__ = ["scrub"]
 
@@ -108,6 +109,8 @@ class _Names:
         """Return what stays of one direction's handshake messages; a text that can't be searched for names goes."""
         kept = {name: fact.get(name) for name in ("cookie", "direction", "at_ns", "whole", "session")}
         kept |= {name: fact[name] for name in ("id", "same") if isinstance(fact.get(name), int)}
+        if (chain := fact.get("chain")) is not None and chain_of(chain) is not None:
+            kept["chain"] = chain  # sizes, and numbers instead of names
         data = self._renamed(fact.get("data"))
         if data is not None:
             kept["data"] = data

@@ -20,7 +20,7 @@ import pandas as pd
 from netdiag.decode.tls import Messages, read
 from netdiag.tables.connections import Sockets
 
-__all__ = ["Chained", "Said", "hellos"]
+__all__ = ["Chained", "Said", "chain_of", "hellos"]
 
 _MAX_BYTES = 1 << 16
 """Of the handshake messages of one direction; the recorder keeps a quarter of it."""
@@ -122,13 +122,14 @@ def _join(facts: list[Mapping[str, Any]], rows: list[int]) -> dict[tuple[int, st
         one = found.setdefault((row, fact["direction"]), _Direction())
         session = fact.get("session")
         one.session = one.session or (session if isinstance(session, str) and session else None)
-        one.chain = one.chain or _chain(fact.get("chain"))
+        one.chain = one.chain or chain_of(fact.get("chain"))
         one.whole = one.whole and fact.get("whole") is True and text is not None
         one.data = (one.data + (text or b""))[:_MAX_BYTES]
     return found
 
 
-def _chain(value: object) -> tuple[Chained, ...] | None:
+def chain_of(value: object) -> tuple[Chained, ...] | None:
+    """Return a chain as the fact `hello` has it, None for what is none."""
     if not isinstance(value, list) or not 0 < len(value) <= _MAX_CHAIN:
         return None
     found: list[Chained] = []

@@ -143,6 +143,14 @@ def named(name: bytes) -> bytes:
     return handshake.client_hello([(0, entry), (43, handshake.vector(handshake.numbers(0x0304), 1))])
 
 
+def test_how_certificates_lead_to_each_other_stays_and_what_is_no_chain_goes():
+    chain = [[900, 1, 2, True], [800, 2, 3, False]]
+    good, bad = hellos_after(
+        hello(handshake.flight_12(), id=1, chain=chain), hello(handshake.flight_12(), id=2, chain=["api.example.com"])
+    )
+    assert (good["chain"], "chain" in bad) == (chain, False)
+
+
 def test_names_in_hellos_become_others_and_all_else_stays():
     first, again, second = hellos_after(
         hello(named(b"api.example.com"), id=1),
