@@ -25,6 +25,7 @@ from netdiag.analysis.lost_server import (
     server_reload,
 )
 from netdiag.analysis.pricing import setup_cost, successors
+from netdiag.analysis.whatif import setup_saved, what_if
 from netdiag.findings import Finding, Severity
 
 __all__ = ["CHECKS", "analyze"]
@@ -53,7 +54,9 @@ _ONE_CALL_EACH = frozenset({"reuse.client-per-call", "reuse.server-close", "reus
 def analyze(case: Case) -> list[Finding]:
     """Return one finding per cause and group."""
     serving = {link.pid for link in case.links if link.role == "server"}
-    seen = [_seen(group, _behind(group, claim, serving)) for group in case.groups for claim in _claims(case, group)]
+    seen = [
+        _seen(case, group, _behind(group, claim, serving)) for group in case.groups for claim in _claims(case, group)
+    ]
     return [finding(case, one) for one in (*process_per_call(case), *seen)]
 
 
@@ -87,7 +90,7 @@ def _lost(link: Link) -> bool:
     return bool(link.outcome in (None, "established") and known(link.closing_ns) and link.used and link.closed_by)
 
 
-def _seen(group: Group, claim: Claim) -> Seen:
+def _seen(case: Case, group: Group, claim: Claim) -> Seen:
     paid = list(claim.pays) if claim.pays is not None else successors(claim.lost, group.links)
     calls = max(group.calls, float(len(claim.lost)))
     cost = claim.cost_ms if claim.cost_ms is not None else setup_cost(paid)
@@ -104,7 +107,7 @@ def _seen(group: Group, claim: Claim) -> Seen:
         structural=len(paid) > calls / 2,
         breaks=claim.breaks,
         ceiling=Severity.INFO if claim.quiet else None,
-        what_if=_what_if(paid, cost, calls),
+        what_if=_what_if(case, group, paid, cost, calls),
         calls=calls,
         words=claim.words,
         host=group.host,
@@ -117,8 +120,13 @@ def _sure(lost: Sequence[Link]) -> bool:
     return all(link.exact or link.encrypted is not None for link in lost)
 
 
-def _what_if(paid: Sequence[Link], cost: float, calls: float) -> str | None:
+def _what_if(case: Case, group: Group, paid: Sequence[Link], cost: float, calls: float) -> str | None:
+    """Return what the calls would have taken without the connections that were paid for."""
     if not paid or not known(cost):
         return None
+    asked = case.asked_by(group)
+    percentiles = what_if(asked, setup_saved(asked, (link.row for link in paid)))
+    if percentiles is not None:
+        return f"{len(paid)} connections fewer, {percentiles}"
     each = milliseconds(cost / calls)
     return f"{len(paid)} connections fewer, {each} less per call on average (an estimate from this run's parts)"

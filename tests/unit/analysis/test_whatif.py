@@ -60,3 +60,17 @@ def test_what_first_calls_waited_for_their_connection(calls):
         calls.call(row, 0.0, **parts)
         calls.call(row, 1000.0, dns_ms=0.0, connect_ms=0.0, tls_ms=0.0, client_setup_ms=0.0)
     assert setup_saved(asked(calls), [1]) == {2: pytest.approx(61.0)}
+
+
+def test_lost_connections_tell_what_their_set_up_cost_each_call(calls):
+    for index in range(4):
+        at = index * 1000.0
+        row = calls.connection(
+            opened_at=at, established_at=at + 10, closed_by="local", close="fin", closing_at=at + 131.0,
+            idle_before_close_ms=1.0, connect_ms=10.0, requests=1.0, bytes_received=500.0,
+        )  # fmt: skip
+        calls.call(row, at + 30, 100.0, started_at=at, connect_ms=10.0, tls_ms=20.0, total_ms=130.0, reused=False)
+    finding = next(f for f in calls.findings() if f.code.startswith("reuse."))
+    assert finding.what_if == (
+        "3 connections fewer, time a call p50 130 → 100 ms, p95 130 → 125 ms (an estimate from this run's parts)"
+    )
