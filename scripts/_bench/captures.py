@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How fast a capture is read, beside tshark: a big file of mixed traffic, made of the lab's own connections.
 
-The file holds copies of connections that real clients and servers made (tests/captures), each with addresses, ports and
-times of its own, and TLS downloads with the handshake of one of them: by bytes four fifths downloads in segments of 1448
-bytes, the rest short requests, streams of tokens, plain HTTP, and datagrams. Many are under way at the same time, as on
-a busy machine.
+By bytes six tenths are TLS downloads in segments of 1448 bytes, three tenths streams of tokens in TLS, a record and a
+packet each, and one tenth copies of connections that real clients and servers made (tests/captures): short requests,
+resumed sessions, plain HTTP; with datagrams between. Each connection has ends and times of its own, and many are under
+way at the same time, as on a busy machine.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,12 +31,12 @@ _PACKET = struct.Struct("<IIII")
 _SEGMENT, _RECORD = 1448, 16_401
 _START = 1_790_000_000
 _TLS_FIELDS = ("tls.handshake.extensions_server_name", "tls.handshake.type", "tls.record.length", "tls.record.version")
-_TOGETHER = 200
-"""Connections under way at the same time."""
+_TOGETHER, _STEP_S = 200, 3.0
+"""So many connections begin in so many seconds."""
 _MACHINES = 24
 """Clients."""
-_DOWNLOADS = 0.8
-"""Their share of the bytes."""
+_SHARES = {"downloads": 0.6, "streams": 0.3, "short": 0.1}
+"""Of the bytes."""
 
 Packets = list[tuple[float, bool, bytes]]
 """Seconds since the first, whether the client sent it, the frame."""
@@ -104,37 +105,40 @@ def _peak(usage: resource.struct_rusage) -> float:
 
 def build(path: Path, size: int, seed: int = 1) -> int:
     """Write a capture of about `size` bytes; return the number of packets."""
-    chance = random.Random(seed)  # noqa: S311 - no secret
+    chance = random.Random(seed)
     samples = [_load(file) for file in sorted(_SAMPLES.glob("own_*.pcap"))]
     shapes = [connection for sample in samples for connection in _connections(sample)]
     hello = next(shape for shape in shapes if len(shape) > 12)
     written = packets = number = 0
-    large, total = 0, 1
+    done = dict.fromkeys(_SHARES, 1)
     with path.open("wb") as file:
         file.write(_GLOBAL.pack(0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1))
         now = 0.0
-        while written < size:
-            group: list[tuple[float, bytes]] = []
-            for _ in range(_TOGETHER):
+        waiting: list[tuple[float, bytes]] = []
+        while written < size or waiting:
+            for _ in range(_TOGETHER if written < size else 0):
                 number += 1
-                download = large < _DOWNLOADS * total
-                shape = _download(hello, chance) if download else chance.choice(shapes)
-                begin = now + chance.random()
+                kind = min(_SHARES, key=lambda name: done[name] / _SHARES[name])
+                if kind == "downloads":
+                    shape = _download(hello, chance)
+                else:
+                    shape = _stream(hello, chance) if kind == "streams" else chance.choice(shapes)
+                begin = now + chance.random() * _STEP_S
                 frames = list(_moved(shape, number, begin))
-                bytes_ = sum(len(frame) + 16 for _, frame in frames)
-                total += bytes_
-                large += bytes_ * download
-                group += frames
+                done[kind] += sum(len(frame) + 16 for _, frame in frames)
+                waiting += frames
                 if chance.random() < 0.5:
-                    group.append((begin, _datagram(number, chance)))
-            group.sort(key=_at)
-            for at, frame in group:
+                    waiting.append((begin, _datagram(number, chance)))
+            now += _STEP_S
+            waiting.sort(key=_at)
+            ready = bisect_left(waiting, now, key=_at) if written < size else len(waiting)
+            for at, frame in waiting[:ready]:
                 seconds = int(at)
                 file.write(_PACKET.pack(_START + seconds, int((at - seconds) * 1e6), len(frame), len(frame)))
                 file.write(frame)
                 written += len(frame) + 16
-            packets += len(group)
-            now = group[-1][0]
+            packets += ready
+            del waiting[:ready]
     return packets
 
 
@@ -184,29 +188,57 @@ def _moved(shape: Packets, number: int, begin: float) -> Iterator[tuple[float, b
         yield begin + after, frame[:26] + source + target + ports + frame[38:]
 
 
+class _Session:
+    """A TLS connection that goes on behind the opening of a real one."""
+
+    def __init__(self, hello: Packets) -> None:
+        self.packets: Packets = list(hello[:12])
+        self.at = self.packets[-1][0]
+        self._like = {ours: frame for _, ours, frame in self.packets}
+        self._next = {ours: _after(frame) for ours, frame in self._like.items()}
+
+    def say(self, ours: bool, payload: bytes = b"", flags: int = 0x10, after: float = 0.0) -> None:
+        """Add a segment."""
+        self.at += after
+        frame = _segment(self._like[ours], self._next[ours], self._next[not ours], payload, flags)
+        self.packets.append((self.at, ours, frame))
+        self._next[ours] = (self._next[ours] + len(payload) + (flags & 1)) & 0xFFFFFFFF
+
+    def close(self) -> Packets:
+        """End it in good order; return all packets."""
+        self.say(True, flags=0x11, after=0.0005)
+        self.say(False, flags=0x11, after=0.0005)
+        self.say(True, after=0.0001)
+        return self.packets
+
+
+def _record(body: bytes) -> bytes:
+    return b"\x17\x03\x03" + struct.pack(">H", len(body)) + body
+
+
 def _download(hello: Packets, chance: random.Random) -> Packets:
-    """Return a TLS download: the opening of a real connection, then records of 16 KB in segments, acknowledged."""
-    opening = hello[:12]
-    at = opening[-1][0]
-    down = next(frame for _, ours, frame in reversed(opening) if not ours)
-    up = next(frame for _, ours, frame in reversed(opening) if ours)
-    seqs = {ours: _after(frame) for _, ours, frame in opening}
-    packets: Packets = list(opening)
-    body = chance.randbytes(_RECORD - 5)
-    head = b"\x17\x03\x03" + struct.pack(">H", _RECORD - 5)
-    stream = (head + body) * chance.randint(4, 120)
-    server, client = seqs[False], seqs[True]
+    """Return a TLS download: records of 16 KB in segments, acknowledged by the pair."""
+    session = _Session(hello)
+    session.say(True, _record(chance.randbytes(220)), after=0.001)
+    stream = _record(chance.randbytes(_RECORD - 5)) * chance.randint(4, 120)
     for number, place in enumerate(range(0, len(stream), _SEGMENT)):
-        part = stream[place : place + _SEGMENT]
-        at += 0.00002
-        packets.append((at, False, _segment(down, server, client, part)))
-        server = (server + len(part)) & 0xFFFFFFFF
+        session.say(False, stream[place : place + _SEGMENT], after=0.00002)
         if number % 2:
-            packets.append((at + 0.00001, True, _segment(up, client, server, b"")))
-    for ours, frame, seq, ack in ((True, up, client, server), (False, down, server, client + 1)):
-        at += 0.0005
-        packets.append((at, ours, _segment(frame, seq, ack, b"", flags=0x11)))
-    return packets
+            session.say(True, after=0.00001)
+    return session.close()
+
+
+def _stream(hello: Packets, chance: random.Random) -> Packets:
+    """Return a few requests on one connection, each answered by a stream of tokens."""
+    session = _Session(hello)
+    for _ in range(chance.randint(1, 4)):
+        session.say(True, _record(chance.randbytes(chance.randint(400, 3000) % _SEGMENT)), after=0.5)
+        session.at += 0.2
+        body = chance.randbytes(300)
+        for _ in range(chance.randint(50, 600)):
+            session.say(False, _record(body[: chance.randint(170, 280)]), after=chance.uniform(0.005, 0.03))
+            session.say(True, after=0.0001)
+    return session.close()
 
 
 def _after(frame: bytes) -> int:
