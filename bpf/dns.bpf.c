@@ -37,7 +37,14 @@ ND_RING(message_events, 1 << 20);
 #define RESULT(cookie) ((__u8)((cookie) >> 16))
 
 /* What a function returns when it worked, and where the addresses then are. */
-enum result { RETURNS_ZERO = 2, RETURNS_ADDRINFO = 5, RETURNS_HOSTENT = 6, RETURNS_HOSTENT_5 = 7, RETURNS_HOSTENT_6 = 8 };
+enum result {
+	RETURNS_ZERO = 2,
+	RETURNS_ADDRINFO = 5,
+	RETURNS_HOSTENT = 6,
+	RETURNS_HOSTENT_5 = 7,
+	RETURNS_HOSTENT_6 = 8,
+	RETURNS_HOSTENT_OF = 9, /* of the family that the second argument names */
+};
 
 struct lookup {
 	__u64 started;
@@ -122,8 +129,11 @@ static __always_inline void enter_by_name(struct pt_regs *ctx, __u64 cookie, str
 		l->family = (__u32)nd_second_argument(ctx);
 		l->out = nd_sixth_argument(ctx);
 		break;
+	case RETURNS_HOSTENT_OF:
+		l->family = (__u32)nd_second_argument(ctx);
+		break;
 	default:
-		l->family = 0;
+		l->family = AF_INET;
 	}
 }
 
@@ -257,6 +267,7 @@ static __always_inline void read_answers(struct name_lookup_event *e, __u64 cook
 		read_addrinfo(e, pointer_at(out));
 		break;
 	case RETURNS_HOSTENT:
+	case RETURNS_HOSTENT_OF:
 		read_hostent(e, returned);
 		break;
 	case RETURNS_HOSTENT_5:
@@ -288,7 +299,7 @@ int name_leave(struct pt_regs *ctx)
 	e->tid = nd_current_tid();
 	e->family = l->family;
 	e->kind = l->kind;
-	if (RESULT(cookie) == RETURNS_HOSTENT) {
+	if (RESULT(cookie) == RETURNS_HOSTENT || RESULT(cookie) == RETURNS_HOSTENT_OF) {
 		e->result = e->ok = returned != 0;
 	} else {
 		e->result = (__s32)returned;

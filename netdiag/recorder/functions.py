@@ -28,7 +28,10 @@ _LIBRARIES = {"openssl": 1, "boringssl": 2, "gnutls": 3, "go": 4, "libc": 1}
 """Of `enum nd_tls_library`; there is one kind of C library."""
 _KINDS = {"handshake": 1, "context": 2, "trust": 3, "free": 4, "name": 1, "sockaddr": 2, "address": 3}
 """Of `enum nd_tls_call_kind`, and of `enum nd_lookup_kind` for names."""
-_WORKS = {"one": 1, "zero": 2, "pointer": 3, "count": 4, "addrinfo": 5, "hostent": 6, "hostent_5": 7, "hostent_6": 8}
+_WORKS = {
+    "one": 1, "zero": 2, "pointer": 3, "count": 4, "addrinfo": 5, "hostent": 6, "hostent_5": 7, "hostent_6": 8,
+    "hostent_of": 9,
+}  # fmt: skip
 """Of `enum success` in bpf/ssl.bpf.c and `enum result` in bpf/dns.bpf.c."""
 HANDSHAKE, FREE = "handshake", "free"
 _PLAIN_KINDS = {"end": 4, "read": 5, "write": 6, "file": 7, "go-begin": 8, "go-end": 9, "go-read": 10, "go-write": 11}
