@@ -168,14 +168,14 @@ class Framer:
         if new_piece and self._is_start(data):
             self._owner.on_lost(self._request, at_ns, offset)
             self.reset()
+        elif self._state is _State.LOST_CHUNKED and new_piece and _CHUNK_START.match(data):
+            self._state = _State.CHUNK_LINE
         elif self._state is _State.LOST_CHUNKED:
             if data.endswith(_LAST_CHUNK) and (len(data) == len(_LAST_CHUNK) or data[-7:-5] == b"\r\n"):
                 self._owner.on_lost(self._request, at_ns, offset + len(data))
                 self.reset()
                 self._owner.on_end(self._request, at_ns, offset + len(data))
                 return b"", offset
-            if new_piece and _CHUNK_START.match(data):
-                self._state = _State.CHUNK_LINE
         return data, offset
 
     def _head(self, at_ns: int, offset: int, data: bytes, at: int) -> int:

@@ -61,9 +61,10 @@ class HeaderDecoder:
             self.forget()
             return [], False
         try:
-            found = self._decoder.decode(block, raw=True)
+            found = list(self._decoder.decode(block, raw=True))
         except (HPACKError, ValueError, IndexError, OverflowError):
             self.forget()
             return [], False
         fields = [(bytes(name), bytes(value)) for name, value in found if name]
-        return fields, not self._table.missed
+        # an entry that was added under a name that is not known has none
+        return fields, not self._table.missed and len(fields) == len(found)

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one list of header fields is what is kept, and nothing else."""
+
+from __future__ import annotations
+
+from netdiag.decode.http.kept import keep, kept_names
+
+CONTRACT = (
+    "retry-after keep-alive connection content-type content-encoding server-timing openai-processing-ms x-request-id "
+    "x-ratelimit-* x-stainless-retry-count cf-ray x-amz-cf-pop x-served-by"
+)
+
+
+def test_the_list_is_that_of_the_contract():
+    whole, begins = kept_names()
+    assert {*(name.decode() for name in whole), *(name.decode() + "*" for name in begins)} == set(CONTRACT.split())
+
+
+def test_what_is_kept():
+    fields = {}
+    for name, value in (
+        (b"retry-after", b"3"), (b"x-ratelimit-remaining-tokens", b"99"), (b"authorization", b"Bearer SECRET"),
+        (b"cookie", b"SECRET"), (b"x-ratelimit-\x1b", b"1"), (b"x-api-key", b"SECRET"), (b"content-type", b"\x1b[2J"),
+    ):  # fmt: skip
+        keep(fields, name, value)
+    assert fields == {"retry-after": "3", "x-ratelimit-remaining-tokens": "99"}
+
+
+def test_the_number_of_fields_is_bounded():
+    fields = {}
+    for number in range(100):
+        keep(fields, f"x-ratelimit-a{number}".encode(), b"1")
+    assert len(fields) == 24
