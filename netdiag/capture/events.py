@@ -47,7 +47,7 @@ class Events:
             elif flags & SYN:
                 self._open(s, flow, index, direction, at, flags)
             else:
-                self._close(flow, direction, at)
+                self._close(flow, direction, at, bare=int(s.length[index]) == 0)
         self._answer(s)
         self._probes(s, order, self._windows(s))
 
@@ -108,7 +108,12 @@ class Events:
         if not flow.closing_ns:
             flow.closing_ns, flow.closing, flow.reset = at, direction, True
 
-    def _close(self, flow: Flow, direction: int, at: int) -> None:
+    def _close(self, flow: Flow, direction: int, at: int, *, bare: bool) -> None:
+        """Take a FIN; `bare`: without data, so that only this tells that it was sent again."""
+        before = flow.last_fins[direction]
+        if before and bare and at - before > _COPY_NS:
+            self._flows.resent[flow.number, direction] += 1
+        flow.last_fins[direction] = at
         if not flow.closing_ns:
             flow.closing_ns, flow.closing = at, direction
         if not flow.fins[direction]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which connection a TCP segment belongs to, for all segments of a batch at once.
 
-The two ends of a connection are put in an order of their own (low, high), so that both directions have one key; direction
-0 goes from the low end to the high one. Who is the client is found out later. A SYN with another sequence number on
-the same ends begins a new connection.
+The two ends of a connection are put in an order of their own (low, high), so that both directions have one key;
+direction 0 goes from the low end to the high one. Who is the client is found out later. A SYN with another sequence
+number on the same ends begins a new connection.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class Flow:
     reset: bool = False
     """It was a RST."""
     fins: list[int] = field(default_factory=lambda: [0, 0])
+    last_fins: list[int] = field(default_factory=lambda: [0, 0])
     broken_ns: int = 0
     """The first RST."""
     ended_ns: int = 0

@@ -63,39 +63,34 @@ def version(said: Any) -> str | None:
 def compare(path: Path, truth: Sequence[dict[str, Any]], mangled: Mangled, keys: Path | None) -> list[Difference]:
     """Return all differences."""
     has_keys = keys is not None and keys.exists() and keys.stat().st_size > 0
-    recording = read(path, keylog=keys if has_keys else None)
-    tables = build(recording)
-    ours = _Ours(recording, tables)
+    tables = build(read(path, keylog=keys if has_keys else None))
+    ours = _Ours(tables)
     streams = {(one.client_port, one.server_port): one for one in dissect(path, keys)}
     found = _with_servers(ours, truth, mangled)
     return [*found, *_with_tshark(ours, streams, mangled, truth)]
 
 
 class _Ours:
-    def __init__(self, recording: Any, tables: Tables) -> None:
+    def __init__(self, tables: Tables) -> None:
         self.ends: dict[tuple[int, int], dict[str, Any]] = {}
         self.doubled: list[tuple[int, int]] = []
-        self.number: dict[int, tuple[int, int]] = {}
         by_row = {}
         for row, one in enumerate(tables.connections.to_dict("records")):
             ends = int(one["local_port"]), int(one["remote_port"])
             if ends in self.ends:
                 self.doubled.append(ends)
-            self.number[int(one["cookie"])] = ends
             self.ends[ends] = by_row[row] = {str(name): value for name, value in one.items()}
         self.shakes = {}
         for one in tables.handshakes.to_dict("records"):
             end = by_row[one["connection"]]
             self.shakes[int(end["local_port"]), int(end["remote_port"])] = one
-        texts: dict[int, Any] = {0: None}
-        for fact in recording.facts_of("strings"):
-            texts |= {fact["first"] + number: text for number, text in enumerate(fact["values"])}
         self.requests: dict[tuple[int, int], list[tuple[Any, Any, Any]]] = {}
-        records = recording.records("http_request")
-        taken = [] if records is None else sorted(records, key=lambda each: int(each["began"] or each["time"]))
-        for one in taken:
-            asked = (texts[int(one["method"])], texts[int(one["path"])], int(one["status"]) or None)
-            self.requests.setdefault(self.number[int(one["cookie"])], []).append(asked)
+        for one in tables.requests.to_dict("records"):
+            if one["source"] == "plaintext":
+                end = by_row[one["connection"]]
+                status = None if one["status"] != one["status"] else int(one["status"])
+                ends = int(end["local_port"]), int(end["remote_port"])
+                self.requests.setdefault(ends, []).append((one["method"], one["path"], status))
 
 
 def _masked(path: str) -> str | None:
@@ -219,7 +214,7 @@ def _resent(ends: tuple[int, int], end: Any, stream: Stream, mangled: Mangled) -
     theirs = sum(stream.resent.values())
     found = []
     if mangled.whole and mine != added:
-        found.append(Difference("retransmits", ends, mine, added, "mangler"))
+        found.append(Difference("retransmits", ends, mine, added, "truth"))
     if mine != theirs:
         why = "tshark takes a packet captured twice for one sent twice" if mangled.twice and mine == added else None
         found.append(Difference("retransmits", ends, mine, theirs, "tshark", why))

@@ -56,7 +56,7 @@ class Stream:
 def dissect(path: Path, keys: Path | None = None) -> list[Stream]:
     """Return the TCP streams; with a key log what is inside of them. What it cannot unpack it gets unpacked."""
     with tempfile.TemporaryDirectory() as folder:
-        if path.open("rb").read(6) == b"\xfd7zXZ\0":
+        if path.read_bytes()[:6] == b"\xfd7zXZ\0":
             plain = Path(folder, "capture")
             plain.write_bytes(lzma.decompress(path.read_bytes()))
             path = plain

@@ -64,7 +64,7 @@ class Mangled:
     whole: bool
     """Everything that passed can still be known."""
     resent: dict[tuple[int, int], int] = field(default_factory=dict)
-    """Copies of segments that were added as sent again, by source and destination port."""
+    """Segments that were sent again, by source and destination port; the copies that were added, to begin with."""
     twice: bool = False
     """Packets are in it twice."""
     doubtful: bool = False

@@ -211,6 +211,8 @@ def run(argv: Sequence[str]) -> None:
 
 
 def _end(process: subprocess.Popen[Any]) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     try:
