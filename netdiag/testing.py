@@ -58,6 +58,8 @@ _WHERE_USED = {
     "tls_call": (6, "tls_call_event"),
     "http_request": (7, "http_request_event"),
     "http_chunk": (8, "http_chunk_event"),
+    "plain": (11, "plain_event"),
+    "plain_large": (12, "plain_large_event"),
     "name_lookup": (9, "name_lookup_event"),
     "dns_message": (10, "dns_message_event"),
 }

@@ -170,12 +170,11 @@ class Framer:
             self.reset()
         elif self._state is _State.LOST_CHUNKED and new_piece and _CHUNK_START.match(data):
             self._state = _State.CHUNK_LINE
-        elif self._state is _State.LOST_CHUNKED:
-            if data.endswith(_LAST_CHUNK) and (len(data) == len(_LAST_CHUNK) or data[-7:-5] == b"\r\n"):
-                self._owner.on_lost(self._request, at_ns, offset + len(data))
-                self.reset()
-                self._owner.on_end(self._request, at_ns, offset + len(data))
-                return b"", offset
+        elif self._state is _State.LOST_CHUNKED and _ends_chunks(data):
+            self._owner.on_lost(self._request, at_ns, offset + len(data))
+            self.reset()
+            self._owner.on_end(self._request, at_ns, offset + len(data))
+            return b"", offset
         return data, offset
 
     def _head(self, at_ns: int, offset: int, data: bytes, at: int) -> int:
@@ -282,3 +281,8 @@ class Framer:
             self._state, self._left = _State.CHUNK_DATA, size
         else:
             self._state = _State.TRAILER
+
+
+def _ends_chunks(data: bytes) -> bool:
+    """Tell whether bytes end with the last chunk, and behind another one."""
+    return data.endswith(_LAST_CHUNK) and (len(data) == len(_LAST_CHUNK) or data[-7:-5] == b"\r\n")
