@@ -222,8 +222,21 @@ def _refusals(trace: Trace) -> Iterable[str]:
         yield f"{ip} refuses it: {words} (ICMP code {code}): a firewall, or a route that is missing"
 
 
+def _twice(hops: Sequence[Hop]) -> Iterable[str]:
+    """Yield who stands at several distances: no two routers, and no longer way, follow from that."""
+    at: dict[str, list[int]] = defaultdict(list)
+    for hop in hops:
+        for one in hop.responders:
+            at[one.ip].append(hop.ttl)
+    for ip, ttls in at.items():
+        if len(ttls) > 1 and not hops[ttls[-1] - 1].target:
+            where = ", ".join(map(str, ttls))
+            yield f"{ip} answers at hops {where}: a hop that hides behind it, a tunnel, or a way that changed"
+
+
 def _notes(trace: Trace, hops: Sequence[Hop]) -> Iterable[str]:
     yield from _refusals(trace)
+    yield from _twice(hops)
     first = hops[0].min_ms if hops else None
     behind = [hop.min_ms for hop in hops[1:] if hop.min_ms is not None]
     if first is not None and first > 20 and (not behind or min(behind) > 20):

@@ -84,3 +84,10 @@ def test_who_refuses_is_named_once_with_its_words():
     strange = replace(no, code=None)
     assert any("unreachable" in note for note in build(wrap([probe(3, strange)], reached=False)).notes)
     assert not any("refuses" in note for note in build(trace([("198.18.0.1", 1.0), (IP, 9.0)])).notes)
+
+
+def test_an_address_at_two_distances_is_told():
+    twice = build(trace([("198.18.0.1", 1.0), ("198.18.0.5", 4.0), ("198.18.0.5", 4.1), (IP, 9.0)]))
+    assert any("198.18.0.5 answers at hops 2, 3" in note for note in twice.notes)
+    once = build(trace([("198.18.0.1", 1.0), ("198.18.0.5", 4.0), ("198.18.0.9", 4.1), (IP, 9.0)]))
+    assert not any("answers at hops" in note for note in once.notes)
