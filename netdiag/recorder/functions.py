@@ -32,7 +32,7 @@ _WORKS = {
     "one": 1, "zero": 2, "pointer": 3, "count": 4, "addrinfo": 5, "hostent": 6, "hostent_5": 7, "hostent_6": 8,
     "hostent_of": 9,
 }  # fmt: skip
-"""Of `enum success` in bpf/ssl.bpf.c and `enum result` in bpf/dns.bpf.c."""
+"""Of `enum success` in bpf/ssl.bpf.c and `enum result` in bpf/include/netdiag/name_calls.h."""
 HANDSHAKE, FREE = "handshake", "free"
 _PLAIN_KINDS = {"end": 4, "read": 5, "write": 6, "file": 7, "go-begin": 8, "go-end": 9, "go-read": 10, "go-write": 11}
 """Of `enum kind` in bpf/plain.bpf.c; the returns of Go's functions are two higher."""
