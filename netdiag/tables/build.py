@@ -22,7 +22,7 @@ from netdiag.tables.exchanges import exchanges, speaks_http2
 from netdiag.tables.flights import Flights
 from netdiag.tables.handshakes import handshakes
 from netdiag.tables.hellos import Said, hellos
-from netdiag.tables.library import bind, built_for, contexts, join, tls_calls
+from netdiag.tables.library import bind, built_for, contexts, join, made_too_soon, tls_calls
 from netdiag.tables.lookups import look_ups
 from netdiag.tables.model import Loss, Tables
 from netdiag.tables.names import name_servers, wait_for_names
@@ -80,9 +80,17 @@ def build(recording: Recording) -> Tables:
         **tables,
         span_ms=_span_ms(recording),
         losses=losses,
-        unobservable=(*unobservable, *not_followed(recording.facts_of("plaintext"))),
+        unobservable=(*unobservable, *not_followed(recording.facts_of("plaintext")), *_missed(recording, tables)),
         truncated=recording.end is None or recording.truncated_at is not None,
     )
+
+
+def _missed(recording: Recording, tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
+    """Return which processes were over before their TLS library could be looked into, where that was tried."""
+    shakes, calls = tables.get("handshakes"), tables.get("tls_calls")
+    if shakes is None or calls is None or "tls_call" not in recording.layouts:
+        return []
+    return made_too_soon(recording.facts_of("tls_library"), shakes, calls)
 
 
 def _join(

@@ -20,7 +20,7 @@ from netdiag.tables.columns import Columns, Ints, Objects
 from netdiag.tables.connections import Sockets
 from netdiag.tables.schema import frame, objects
 
-__all__ = ["bind", "built_for", "contexts", "join", "tls_calls", "tls_libraries"]
+__all__ = ["bind", "built_for", "contexts", "join", "made_too_soon", "tls_calls", "tls_libraries"]
 
 _LIBRARIES = {TlsLibrary.OPENSSL: "openssl", TlsLibrary.BORINGSSL: "boringssl", TlsLibrary.GNUTLS: "gnutls"}
 _KINDS = {TlsCallKind.CONTEXT: "context", TlsCallKind.TRUST: "ca-bundle"}
@@ -199,3 +199,18 @@ def tls_libraries(facts: Iterable[Mapping[str, Any]], handshakes: pd.DataFrame) 
     known = {entry["pid"] for entry in found}
     pids = sorted({int(pid) for pid in handshakes["pid"].dropna() if int(pid) not in known})
     return [*found, *({"pid": pid, "path": None, "library": None, "version": None, "how": "wire-only"} for pid in pids)]
+
+
+def made_too_soon(
+    facts: Iterable[Mapping[str, Any]], handshakes: pd.DataFrame, calls: pd.DataFrame
+) -> list[dict[str, Any]]:
+    """Return what coverage says of processes with a library that is probed, none of whose handshakes the probes saw.
+
+    Each process is probed by itself, which takes the kernel some 10 ms: one that lives no longer is over by then.
+    """
+    probed = {fact.get("pid") for fact in facts if fact.get("how") == "symbols"}
+    seen = set(calls["pid"].dropna())
+    shaken = handshakes["pid"][handshakes["outcome"] == "completed"]
+    why = "its handshakes were made before probes were in place: they are known from the wire alone"
+    missed = sorted({int(pid) for pid in shaken.dropna() if pid in probed and pid not in seen})
+    return [{"pid": pid, "what": "work inside its TLS library", "why": why} for pid in missed]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from netdiag.tables import build
-from netdiag.tables.library import bind, built_for, join, tls_libraries
+from netdiag.tables.library import bind, built_for, join, made_too_soon, tls_libraries
 from netdiag.tables.schema import frame
 from netdiag.testing import START_NS, RecordingBuilder
 
@@ -226,6 +226,24 @@ def test_processes_without_a_library_that_was_found():
         "how": "symbols",
     }
     assert [(entry["pid"], entry["how"], entry["library"]) for entry in told[1:]] == [(8, "wire-only", None)]
+
+
+def test_a_process_whose_handshakes_came_before_the_probes_is_told():
+    facts = [{"pid": pid, "how": how} for pid, how in ((7, "symbols"), (8, "symbols"), (9, "wire-only"))]
+    shakes = rows(4, [1, 2, 3, 4], [7.0, 8.0, 9.0, math.nan]).assign(outcome="completed")
+    told = made_too_soon(facts, shakes, calls((0, "calls", 1, 2, 7)))
+    assert [entry["pid"] for entry in told] == [8]
+    assert made_too_soon(facts, shakes.assign(outcome="unfinished"), calls()) == []
+
+
+def test_such_a_process_stands_in_the_tables_of_a_trace_that_looked_and_in_no_other():
+    def told(builder):
+        conversation(builder, 0).fact("tls_library", pid=100, how="symbols")
+        return [entry["pid"] for entry in build(handshake_on_wire(builder, 1, 1).recording()).unobservable]
+
+    assert told(RecordingBuilder()) == []
+    assert told(call(RecordingBuilder(), 1, 2, tgid=9)) == [100]
+    assert told(call(RecordingBuilder(), 1, 2)) == []
 
 
 def test_contexts_and_calls_without_a_time_or_thread_are_nobodys():
