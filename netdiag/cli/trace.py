@@ -17,6 +17,7 @@ from netdiag.errors import NetdiagError, Unsupported, UsageError
 
 if TYPE_CHECKING:
     from netdiag.processes import Target
+    from netdiag.recording.reader import Recording
     from netdiag.tracing.request import TraceRequest, TraceResult
 
 __all__ = ["command", "exit_status", "farewell"]
@@ -33,6 +34,12 @@ _NEEDS_FILE = ("json", "ndjson", "csv")
 @target_options
 @click.option("--duration", metavar="S", type=float, help="End after S seconds; CMD runs on.")
 @click.option("--save", metavar="FILE", type=click.Path(path_type=Path), help="Keep the recording as FILE.")
+@click.option(
+    "--save-packets",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write the handshake packets of connections that findings name as pcapng, for Wireshark.",
+)
 @click.option("--no-keep", is_flag=True, help="Keep no recording as `last`.")
 @click.option("--probe", "probes", metavar="LIST", help="Only these probes, with commas. See `netdiag probes`.")
 @click.option(
@@ -67,7 +74,7 @@ def command(*, target: Target, argv: tuple[str, ...], live_lines: bool | None, o
     from netdiag.cli.live import Progressing
 
     request = _request(target, argv, chosen)
-    _check(request, output)
+    _check(request, output, chosen["save_packets"])
     from netdiag.cli.results import reserve, say
     from netdiag.tracing import trace
 
@@ -79,7 +86,7 @@ def command(*, target: Target, argv: tuple[str, ...], live_lines: bool | None, o
     finally:
         watcher.close()
     try:
-        return _finish(request, result, output)
+        return _finish(request, result, output, chosen["save_packets"])
     except NetdiagError as error:
         error.exit_code = result.command_status or error.exit_code  # the command's own status comes first here as well
         raise
@@ -101,10 +108,11 @@ def _request(target: Target, argv: tuple[str, ...], chosen: Mapping[str, Any]) -
         if_unavailable=IfUnavailable(chosen["if_unavailable"]),
         as_root=chosen["as_root"],
         keep_argv=chosen["keep_argv"],
+        options={"packets": True} if chosen["save_packets"] else {},
     )
 
 
-def _check(request: TraceRequest, output: Output) -> None:
+def _check(request: TraceRequest, output: Output, packets: Path | None = None) -> None:
     if request.command and output.format in _NEEDS_FILE and output.file is None:
         raise UsageError(
             f"--format {output.format} with a command needs -o FILE",
@@ -113,6 +121,8 @@ def _check(request: TraceRequest, output: Output) -> None:
     _check_assertions(output)
     if request.duration_s is not None and not 0 < request.duration_s < 1e9:
         raise UsageError("--duration needs a number of seconds above 0")
+    if packets is not None and not packets.absolute().parent.is_dir():
+        raise UsageError(f"--save-packets {packets}: there is no such folder")
     if request.save is not None and not request.save.absolute().parent.is_dir():
         raise UsageError(f"--save {request.save}: there is no such folder")
 
@@ -129,18 +139,39 @@ def _check_assertions(output: Output) -> None:
             asserts.parse(text).check_name(known)
 
 
-def _finish(request: TraceRequest, result: TraceResult, output: Output) -> int:
+def _finish(request: TraceRequest, result: TraceResult, output: Output, packets: Path | None) -> int:
     from netdiag.cli.results import examine, gate, say, write
     from netdiag.recording import reader
 
     gated = 0
     if result.recording is not None:
         name = None if result.temporary else "last" if request.save is None else str(request.save)
-        document = examine(reader.read(result.recording), output).document
+        recording = reader.read(result.recording)
+        document = examine(recording, output).document
+        if packets is not None:
+            say(_save_packets(packets, recording, document))
         write([(name, document)], output, fallback=_stream(request))
         gated = gate(document, output)
     say(farewell(request, result))
     return exit_status(result, gated)
+
+
+def _save_packets(path: Path, recording: Recording, document: Mapping[str, Any]) -> str:
+    """Write the packets behind the findings; return the line that says so."""
+    from netdiag.capture.evidence import pcapng, select
+
+    refused = next((str(fact.get("reason")) for fact in recording.facts_of("no_packets")), None)
+    if refused:
+        return f"--save-packets: no packets were captured: {refused}"
+    found = select(recording.facts_of("packet"), recording.header["clock"], document)
+    named = sum(one.comment is not None for one in found)
+    what = f"{len(found)} packets of {named} connections that findings name"
+    comment = f"{what}: openings, endings and handshakes; application data and secrets were left out"
+    try:
+        path.write_bytes(pcapng(found, comment=comment))
+    except OSError as error:
+        raise UsageError(f"--save-packets {path}: {error.strerror}") from error
+    return f"{path}: {what}"
 
 
 def _stream(request: TraceRequest) -> TextIO:

@@ -15,6 +15,7 @@ from netdiag.recorder import facts
 from netdiag.recorder.cost import KernelTime
 from netdiag.recorder.hello import Hellos
 from netdiag.recorder.link import FINISH_S, Link
+from netdiag.recorder.packets import Packets
 from netdiag.recorder.plain import PlainSocket
 from netdiag.recorder.probes import ProbeSet, Stream
 from netdiag.recorder.processes import ProcessFacts
@@ -82,10 +83,16 @@ class Session:
         self._hellos = Hellos(self._writer)
         self._processes = ProcessFacts(self._writer, keep_argv=bool(self._options.get("keep_argv")))
         self._scheduling = Scheduling(self._writer)
+        self._packets: Packets | None = None
 
     def run(self) -> None:
         """Arm, say so, record until stopped or left alone, close the recording."""
         self._probes.load()
+        if self._options.get("packets"):
+            try:
+                self._packets = Packets()
+            except OSError as error:
+                self._writer.fact("no_packets", {"reason": f"{error.strerror}: a packet socket needs CAP_NET_RAW"})
         self._kernel_time = KernelTime() if self._options.get("cost", True) else None
         if self._kernel_time:
             self._kernel_time.start(self._written())
@@ -148,15 +155,22 @@ class Session:
                     self._writer.records(stream.number, runs)
                 else:
                     self._hellos.take(stream.layout, runs)
-                if stream.name == "process":
-                    self._probes.follow(stream.layout, runs)  # first: probes on functions are in a hurry
-                    for pid in self._processes.meet(stream.layout, runs):
-                        self._probes.meet(pid)
-                        self._scheduling.meet([pid])
+                self._meet(stream, runs)
                 ring.release(count)
-
+        if self._packets is not None:
+            self._packets.take()
         if self._plain is not None and handed and not full:
             self._plain.drained(began)
+
+    def _meet(self, stream: Stream, runs: list[memoryview]) -> None:
+        """Learn of new processes, and of connections whose packets are wanted."""
+        if stream.name == "tcp" and self._packets is not None:
+            self._packets.meet(stream.layout, runs)
+        if stream.name == "process":
+            self._probes.follow(stream.layout, runs)  # first: probes on functions are in a hurry
+            for pid in self._processes.meet(stream.layout, runs):
+                self._probes.meet(pid)
+                self._scheduling.meet([pid])
 
     def _hand_over(self, stream: Stream, ring: Ring, runs: list[memoryview], count: int) -> bool:
         """Return whether the records were sent, or nobody is there to take them: then they are lost."""
@@ -203,6 +217,9 @@ class Session:
         self._note_libraries()
         self._hellos.flush(quiet_ns=0)
         self._finish_plain()
+        if self._packets is not None:
+            self._packets.finish(self._writer)
+            self._packets.close()
         self._note_losses()
         hz = self._probes.hz()
         if hz is not None:
