@@ -61,6 +61,29 @@ class _Key:
     """Calls that failed and were not repeated yet."""
 
 
+@dataclass(slots=True)
+class _Thread:
+    """What a thread did last: one that makes one call at a time and made another one has given up on the failed one."""
+
+    key: tuple[Any, ...] | None = None
+    began: float = -math.inf
+    ended: float = -math.inf
+    side_by_side: float = -math.inf
+    """When it last had two calls running."""
+
+    def note(self, call: _Call, key: tuple[Any, ...]) -> None:
+        if call.began < self.ended:
+            self.side_by_side = call.began
+        self.key, self.began, self.ended = (
+            key,
+            call.began,
+            max(self.ended, call.began if math.isnan(call.ended) else call.ended),
+        )
+
+    def went_on(self, failed: _Call, key: tuple[Any, ...]) -> bool:
+        return self.key != key and self.began >= failed.ended and self.side_by_side < failed.began
+
+
 def attempts(requests: pd.DataFrame, connections: pd.DataFrame) -> pd.DataFrame:
     """Return the requests with `attempt` (from 1) and `retry_of`, the id of the attempt before."""
     if not len(requests):
@@ -68,11 +91,15 @@ def attempts(requests: pd.DataFrame, connections: pd.DataFrame) -> pd.DataFrame:
     number = np.full(len(requests), np.nan)
     before: list[str | None] = [None] * len(requests)
     waiting: dict[tuple[Any, ...], _Key] = {}
+    threads: dict[tuple[Any, float], _Thread] = {}
     for key, call in _calls(requests, connections):
+        thread = threads.setdefault((key[0], call.tid), _Thread())
         place = waiting.setdefault(key, _Key())
         if len(place.failed) > _MOST_WAITING:
             place.failed = [other for other in place.failed if other.latest >= call.began][-_MOST_WAITING:]
-        earlier = _repeats(place.failed, call)
+        gone_on = [other for other in place.failed if other.tid == call.tid and thread.went_on(other, key)]
+        earlier = _repeats([other for other in place.failed if other not in gone_on], call)
+        thread.note(call, key)
         if earlier is not None:
             place.failed.remove(earlier)
             call.attempt = call.told if not math.isnan(call.told) else _first(earlier.attempt) + 1

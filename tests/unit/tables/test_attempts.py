@@ -102,3 +102,17 @@ def test_minutes_later_it_is_another_call_unless_the_server_said_so():
 def test_what_a_server_was_asked_is_nobodys_attempt():
     ends = [{"role": "server"}]
     assert told(asked(0, 503.0), asked(500), ends=ends) == [(None, None), (None, None)]
+
+
+def test_a_thread_that_did_something_else_meanwhile_has_gone_on():
+    assert told(asked(0, 503.0), asked(100, path="/v1/models"), asked(500)) == [(1, None), (1, None), (1, None)]
+
+
+def test_calls_side_by_side_on_one_thread_do_not_show_that_it_went_on():
+    calls = [
+        asked(0, 503.0, took=100.0),
+        asked(50, took=200.0, path="/v1/models"),
+        asked(300, path="/v1/files"),
+        asked(500),
+    ]
+    assert told(*calls)[3] == (2, "r1")
