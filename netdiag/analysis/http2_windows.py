@@ -21,10 +21,15 @@ _WINDOW = 65_535
 """The window that both sides begin with: RFC 9113 section 6.9.2."""
 _FRAMES = 400
 """Bytes of frame and record headers, and of a HEADERS frame, that may come on top."""
-_UPDATE = 120
-"""An answer to it: WINDOW_UPDATE frames alone."""
+_FRAME = 13
+_UPDATE = 8 * _FRAME
+"""The word to go on: WINDOW_UPDATE frames of 13 bytes alone, RFC 9113 section 6.9."""
 _LEAST = 3
 _STOP_MS = 5.0
+_SMALLEST = 10_000
+_EVEN = 0.05
+_TRIP_OF, _SOON_OF = 0.6, 3.0
+"""The pause is at least this share of a round trip, and ends within so many of the small record."""
 _SHARE = 0.05
 _DATA = 23
 _OVERHEAD = 17
@@ -35,6 +40,7 @@ class _Stop:
     link: Link
     bytes: float
     ms: float
+    at_ns: float
     way: str
 
 
@@ -44,11 +50,18 @@ def flow_control(case: Case, group: Group, calls: Sequence[Asked]) -> Seen | Non
     if told:
         return _told(group, calls, told)
     records = case.rows["records"]
+    spans: dict[int, list[tuple[float, float]]] = {}
+    for call in calls:
+        spans.setdefault(call.link.row, []).append((call.began_ns, call.ended_ns))
     stops = [
         stop
         for link in group.links
-        if link.bytes_received >= _WINDOW or link.bytes_sent >= _WINDOW
-        for stop in _stops(link, records.of(link.row, "at_ns", "direction", "type", "length"))
+        if max(link.bytes_received, link.bytes_sent) >= _LEAST * _SMALLEST and _trip(link) >= _STOP_MS
+        for stop in _alike(
+            stop
+            for stop in _stops(link, records.of(link.row, "at_ns", "direction", "type", "length"))
+            if _inside(stop, spans.get(link.row))
+        )
     ]
     if len(stops) < _LEAST:
         return None
@@ -64,22 +77,29 @@ def flow_control(case: Case, group: Group, calls: Sequence[Asked]) -> Seen | Non
         confidence=0.6,
         cost_ms=cost,
         cause=way,
-        note="from record sizes: each run of data ended at the window, and went on after a small record back",
-        learned=Learned(name="window", value=median(sizes), low=min(sizes), high=max(sizes), unit="bytes"),
+        note="from record sizes: runs of data of one size, each followed by a small record back and a round trip of "
+        "nothing",
+        learned=Learned(name="bytes_a_trip", value=median(sizes), low=min(sizes), high=max(sizes), unit="bytes"),
         ceiling=None if known(case.total_ms) and cost > _SHARE * case.total_ms else Severity.INFO,
         calls=max(group.calls, 1.0),
         words={"window": f"{median(sizes):,.0f} bytes", "wait": milliseconds(median(stop.ms for stop in stops))},
-        examples=tuple(
-            Evidence(
-                kind="connection",
-                id=stop.link.id,
-                note=f"{stop.bytes:,.0f} bytes, then {milliseconds(stop.ms)} of nothing",
-            )
-            for stop in stops[:5]
-        ),
+        examples=tuple(Evidence(kind="connection", id=stop.link.id, note=_story(stop)) for stop in stops[:5]),
         host=group.host,
         process=group.process,
     )
+
+
+def _inside(stop: _Stop, spans: Sequence[tuple[float, float]] | None) -> bool:
+    """Tell whether it lies within one call, where those were seen: between calls there is nothing to wait for."""
+    return spans is None or any(start <= stop.at_ns and stop.at_ns + stop.ms * _MS <= end for start, end in spans)
+
+
+def _story(stop: _Stop) -> str:
+    return f"{stop.bytes:,.0f} bytes, then {milliseconds(stop.ms)} of nothing"
+
+
+def _trip(link: Link) -> float:
+    return link.min_rtt_ms if known(link.min_rtt_ms) else 0.0
 
 
 def _told(group: Group, calls: Sequence[Asked], told: Sequence[Asked]) -> Seen:
@@ -95,7 +115,7 @@ def _told(group: Group, calls: Sequence[Asked], told: Sequence[Asked]) -> Seen:
         ceiling=Severity.INFO if len(told) < _LEAST else None,
         what_if=what_if(calls, waits),
         calls=len(calls),
-        words={"window": f"{_WINDOW:,} bytes", "wait": milliseconds(median(waits.values()))},
+        words={"window": f"at most {_WINDOW:,} bytes", "wait": milliseconds(median(waits.values()))},
         examples=examples((call, f"stood {milliseconds(call.blocked_ms)} at the end of the window") for call in told),
         host=group.host,
         process=group.process,
@@ -103,20 +123,33 @@ def _told(group: Group, calls: Sequence[Asked], told: Sequence[Asked]) -> Seen:
 
 
 def _stops(link: Link, rows: Sequence[tuple[object, ...]]) -> Iterator[_Stop]:
-    """Yield where a run of data of one side filled a window, paused, and went on after a small record of the other."""
-    run, last, way, answered = 0.0, 0.0, "", False
+    """Yield where a run of data of one side stopped, and went on about a round trip after a small record back."""
+    run, last, way, answered = 0.0, 0.0, "", float("nan")
     for at_, direction_, kind, length_ in rows:
         if kind != _DATA:
             continue
         at, direction, length = number(at_), str(direction_), number(length_) - _OVERHEAD
         if direction == way:
-            if answered:
-                pause = (at - last) / _MS
-                if abs(run - _WINDOW - _FRAMES / 2) <= _FRAMES / 2 + 36 and pause >= _STOP_MS:
-                    yield _Stop(link=link, bytes=run, ms=pause, way=way)
-                run, answered = 0.0, False
+            if known(answered):
+                pause, since = (at - last) / _MS, (at - answered) / _MS
+                if pause >= max(_STOP_MS, _TRIP_OF * _trip(link)) and since <= _SOON_OF * _trip(link):
+                    yield _Stop(link=link, bytes=run, ms=pause, at_ns=last, way=way)
+                run, answered = 0.0, float("nan")
             run, last = run + length, at
-        elif length <= _UPDATE and run > 0:
-            answered = True
+        elif length <= _UPDATE and length % _FRAME == 0 and run > 0:
+            answered = at if not known(answered) else answered
         else:
-            run, last, way, answered = length, at, direction, False
+            run, last, way, answered = length, at, direction, float("nan")
+
+
+def _alike(stops: Iterator[_Stop]) -> list[_Stop]:
+    """Return the largest set of stops whose runs have one size that a window may have left.
+
+    A congestion window that opens has runs of all sizes, each larger than the one before.
+    """
+    ordered = sorted((s for s in stops if _SMALLEST <= s.bytes <= _WINDOW + _FRAMES), key=lambda stop: stop.bytes)
+    best: list[_Stop] = []
+    for index, stop in enumerate(ordered):
+        same = [other for other in ordered[index:] if other.bytes <= (1 + _EVEN) * stop.bytes]
+        best = same if len(same) > len(best) else best
+    return best if len(best) >= _LEAST else []

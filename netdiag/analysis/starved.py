@@ -14,7 +14,7 @@ from netdiag.analysis.http_calls import Asked, examples
 from netdiag.analysis.http_rows import Rows
 from netdiag.analysis.links import NAN, known, number
 from netdiag.analysis.whatif import what_if
-from netdiag.findings import Finding, Learned
+from netdiag.findings import Finding, Learned, Severity
 
 __all__ = ["Scheduling", "analyze", "covered", "scheduling_of"]
 
@@ -23,6 +23,9 @@ _LATE_MS = 5.0
 """A shorter wait of data for its reader is a wake-up."""
 _LEAST_MS, _LONG_MS = 100.0, 300.0
 _OFTEN = 3
+_LONG_WAKE_MS = 40.0
+"""One late read in ten is this late: no mere wake-up on a busy machine."""
+_STOPPED, _STOPPED_OF = 0.3, 0.1
 _SHARE = 0.8
 """Data lay ready in a look for so long at most, as a share, as the program waited for a processor in it."""
 
@@ -133,15 +136,21 @@ def _starved(case: Case, group: Group, work: Scheduling, reads: Rows) -> Seen | 
     ]
     starved = work.starved(group.pid, [(lag.from_ns, lag.to_ns) for lag in late])
     hit = [lag for lag in late if covered(starved, lag.from_ns, lag.to_ns)]
-    cost = sum(ms for _, _, ms, _ in starved)
+    ready = sum(ms for _, _, ms, _ in starved)
     stopped = sum(throttled for *_, throttled in starved)
-    if cost < _LEAST_MS or (len(hit) < _OFTEN and max((lag.ms for lag in hit), default=0.0) < _LONG_MS):
+    if ready < _LEAST_MS or (len(hit) < _OFTEN and max((lag.ms for lag in hit), default=0.0) < _LONG_MS):
         return None
+    # what comes late in the middle of a stream makes its end no later: a call pays for its last read
     saved: dict[int, float] = {}
     for lag in hit:
-        saved[lag.call.row] = saved.get(lag.call.row, 0.0) + lag.ms
+        if lag.to_ns >= lag.call.ended_ns - _MS:
+            saved[lag.call.row] = max(saved.get(lag.call.row, 0.0), lag.ms)
+    cost = sum(saved.values())
     waits = [lag.ms for lag in hit]
-    throttled = 2 * stopped > cost
+    throttled = stopped > _STOPPED * ready
+    watched = sum(until - since for since, until, *_ in starved) / _MS
+    often = throttled and stopped > _STOPPED_OF * watched
+    loud = often or sorted(waits)[int(0.9 * (len(waits) - 1))] >= _LONG_WAKE_MS
     return Seen(
         code="client.cpu-starved",
         links=tuple({lag.call.link.row: lag.call.link for lag in hit}.values()),
@@ -154,6 +163,9 @@ def _starved(case: Case, group: Group, work: Scheduling, reads: Rows) -> Seen | 
         learned=Learned(name="late_read", value=median(waits), low=min(waits), high=max(waits), unit="ms"),
         what_if=what_if(calls, saved),
         calls=len(calls),
+        # a busy machine wakes everybody some milliseconds late: that alone is no warning
+        ceiling=None if loud else Severity.INFO,
+        structural=loud,
         words={"why": "its cgroup's CPU limit stopped it" if throttled else "other programs had the processors"},
         examples=examples((lag.call, f"data lay ready for {milliseconds(lag.ms)}") for lag in _longest(hit)),
         host=group.host,

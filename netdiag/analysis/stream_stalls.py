@@ -6,6 +6,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from netdiag.analysis.links import Link, known, number
@@ -31,6 +32,7 @@ _ROUGHLY = (0.7, 1.4)
 _SHORTEST_TRIP_MS = 2.0
 _TRIP_OF = (0.4, 2.5)
 _CATCH_UP_TRIPS = 6.0
+_ALONE_OF = 0.4
 _FULL = 0.6
 _MORE = 1.5
 
@@ -68,6 +70,8 @@ class Path:
     """When reads followed segments that had come out of order, and how many those were; by time."""
     ticks: tuple[tuple[float, float], ...] = ()
     """When data arrived, and the sender's time stamp on it; by time."""
+    reads: tuple[tuple[float, float], ...] = ()
+    """When data arrived, and how many bytes; by time."""
     watched: bool = False
     """Whether segments out of order would have been seen."""
 
@@ -119,7 +123,8 @@ def _blamed(stream: Streams, tokens: Sequence[Piece], index: int, path: Path) ->
     late = _late_ms(path, start, end)
     if late >= _LATE_OF * (end - start) / _MS:
         return stall("network", f"the server had sent it {late:.0f} ms earlier, by its own clock", 0.85)
-    if _slow_start(tokens, index, link, stream.gaps_ms):
+    reads = path.reads or [(piece.at_ns, piece.bytes) for piece in tokens if known(piece.bytes)]
+    if _slow_start(reads, start, end, link):
         return stall("network", "one segment, a round trip later all that had piled up: sent again after loss", 0.7)
     open_ = "the window stood open" if not link.zero_window_ms else "the window was not the reason"
     if path.watched:
@@ -147,30 +152,31 @@ def _late_ms(path: Path, start: float, end: float) -> float:
     return max(0.0, pause / _MS - ticks_in_it * tick)
 
 
-def _slow_start(tokens: Sequence[Piece], index: int, link: Link, gaps: Sequence[float]) -> bool:
+def _slow_start(reads: Sequence[tuple[float, float]], start: float, end: float, link: Link) -> bool:
     """Tell whether a pause ends as a retransmission timer does: one segment, a round trip, then what had piled up.
 
     The server had gone on meanwhile: what comes within a few round trips is what was due. A server that had stood
-    still has nothing to catch up on, and a program that held all back sends it at once.
+    still has nothing to catch up on, and a program that held all back sends it at once. `reads` are arrivals and bytes
+    of all data on the connection, by time.
     """
-    if index + 2 >= len(tokens) or not link.rtt_ms >= _SHORTEST_TRIP_MS:
+    at = [when for when, _ in reads]
+    index = bisect_left(at, end - _EDGE_NS)
+    if index + 1 >= len(reads) or not link.rtt_ms >= _SHORTEST_TRIP_MS:
         return False
-    first, second = tokens[index + 1], tokens[index + 2]
-    trip = (second.at_ns - first.at_ns) / _MS
-    sizes = sorted(piece.bytes for piece in tokens if known(piece.bytes))
-    if not sizes:
-        return False
+    trip_ns = link.rtt_ms * _MS
+    first, second = reads[index], reads[index + 1]
+    sizes = sorted(size for _, size in reads)
     usual = max(sizes[len(sizes) // 2], 1.0)
+    pauses = sorted(b - a for a, b in pairwise(at))
+    due = (end - start) / max(pauses[len(pauses) // 2], _MS)
     segment = max(link.mss if known(link.mss) else 0.0, 2 * usual)
-    until = first.at_ns + _CATCH_UP_TRIPS * link.rtt_ms * _MS
-    caught_up = sum(piece.bytes for piece in tokens[index + 1 :] if piece.at_ns <= until and known(piece.bytes))
-    due = gaps[index] / max(usual_ms(gaps), 1.0)
-    alone = sum(piece.bytes for piece in tokens[index + 1 :] if piece.at_ns <= first.at_ns + 0.4 * link.rtt_ms * _MS)
-    one_trip = _TRIP_OF[0] * link.rtt_ms <= trip <= _TRIP_OF[1] * link.rtt_ms
+    until = first[0] + _CATCH_UP_TRIPS * trip_ns
+    caught_up = sum(size for _, size in reads[index : bisect_right(at, until)])
+    alone = sum(size for _, size in reads[index : bisect_right(at, first[0] + _ALONE_OF * trip_ns)])
+    one_trip = _TRIP_OF[0] * trip_ns <= second[0] - first[0] <= _TRIP_OF[1] * trip_ns
     full = known(link.mss) and alone >= _FULL * link.mss
-    at_end = tokens[-1].at_ns <= until
-    enough = 3.0 if at_end else max(3.0, 0.3 * due)
-    return (one_trip or full) and alone <= segment and second.bytes >= _MORE * usual and caught_up >= enough * usual
+    enough = 3.0 if at[-1] <= until else max(3.0, 0.3 * due)
+    return (one_trip or full) and alone <= segment and second[1] >= _MORE * usual and caught_up >= enough * usual
 
 
 def told(case: Case) -> dict[int, list[dict[str, object]]]:
@@ -207,18 +213,20 @@ def paths_of(case: Case, links: Iterable[Link]) -> Mapping[int, Path]:
         if link.row in found:
             continue
         twin = ends.get((link.remote_ip, link.remote_port, link.local_ip, link.local_port))
-        got = reads.of(link.row, "direction", "arrived_ns", "ended_ns", "out_of_order", "sent_tick")
+        got = reads.of(link.row, "direction", "arrived_ns", "ended_ns", "out_of_order", "sent_tick", "bytes")
         rows = [row for row in got if row[0] == "receive"]
         again = [number(at) for end in (link.row, twin) if end is not None for (at,) in resent.of(end, "at_ns")]
         strays = [
             (number(arrived) if known(number(arrived)) else number(ended), number(count))
-            for _, arrived, ended, count, _ in rows
+            for _, arrived, ended, count, _tick, _size in rows
         ]
-        clock = [(number(arrived), number(tick)) for _, arrived, _, _, tick in rows]
+        clock = [(number(arrived), number(tick)) for _, arrived, _, _, tick, _ in rows]
+        came = [(number(arrived), number(size)) for _, arrived, *_, size in rows if known(number(arrived))]
         found[link.row] = Path(
             resent=tuple(sorted(again)),
             behind=tuple(sorted((at, count) for at, count in strays if count > 0)),
             ticks=tuple(sorted((at, tick) for at, tick in clock if known(at) and tick > 0)),
+            reads=tuple(sorted(came)),
             watched=any(known(count) for _, count in strays),
         )
     return found

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from netdiag.errors import Unsupported
 from netdiag.lab.certificate import make
+from netdiag.lab.network import HostNetwork, Network
 
 __all__ = ["Proxy", "free_port"]
 
@@ -27,9 +28,9 @@ http {{
   access_log off;
   client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/f;
   uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
-  upstream api {{ server 127.0.0.1:{upstream}; {keepalive} }}
+  upstream api {{ server {address}:{upstream}; {keepalive} }}
   server {{
-    listen 127.0.0.1:{port}{listen};
+    listen {address}:{port}{listen};
     {tls}
     location / {{ proxy_pass http://api; {hop} }}
   }}
@@ -44,8 +45,13 @@ class Proxy:
     side. `directives` are further ones, for its location or server: `proxy_buffering = "off"`.
     """
 
-    def __init__(self, settings: Mapping[str, Any], upstream: int, folder: Path) -> None:
+    def __init__(
+        self, settings: Mapping[str, Any], upstream: int, folder: Path, net: Network | HostNetwork | None = None
+    ) -> None:
+        """`upstream` is the server's port; nginx runs beside it, in its namespace where it has one."""
         self.port = free_port()
+        self._net = net or HostNetwork()
+        self._folder = folder
         kept = int(settings.get("keepalive", 0))
         keepalive = f"keepalive {kept};" if kept else ""
         hop = 'proxy_http_version 1.1; proxy_set_header Connection "";' if settings.get("http11", True) else ""
@@ -61,7 +67,7 @@ class Proxy:
         listen = (" ssl" if self.tls else "") + (" http2" if settings.get("http2") else "")
         self._config = folder / "nginx.conf"
         names = {"folder": folder, "upstream": upstream, "keepalive": keepalive, "hop": hop, "port": self.port}
-        names |= {"tls": tls, "listen": listen}
+        names |= {"tls": tls, "listen": listen, "address": self._net.address}
         self._config.write_text(CONFIG.format(**names))
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -69,8 +75,12 @@ class Proxy:
         nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
         if nginx is None:
             raise Unsupported("this scenario puts nginx in front of the server", hint="apt install nginx-light")
-        self._process = subprocess.Popen([nginx, "-c", str(self._config)], stderr=subprocess.DEVNULL)
-        wait_for(self.port)
+        argv = self._net.for_server([nginx, "-c", str(self._config)])
+        self._process = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
+        if isinstance(self._net, HostNetwork):
+            wait_for(self.port)
+        else:
+            wait_for_file(self._folder / "nginx.pid")
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -90,6 +100,15 @@ def free_port() -> int:
     """Return a port of loopback that was free a moment ago."""
     with socket.create_server(("127.0.0.1", 0)) as sock:
         return int(sock.getsockname()[1])
+
+
+def wait_for_file(path: Path) -> None:
+    """Wait until nginx has written its number, which it does once it listens, up to five seconds."""
+    deadline = time.monotonic() + 5
+    while not path.exists() or not path.read_text().strip():
+        if time.monotonic() > deadline:
+            raise Unsupported("nginx did not start")
+        time.sleep(0.02)
 
 
 def wait_for(port: int) -> None:

@@ -88,7 +88,7 @@ def run(
         net.armed(server.port)
         port, traced = server.port, server.pid
         if situation.trace.get("proxy") is not None:
-            proxy = stack.enter_context(Proxy(situation.trace["proxy"], server.port, folder))
+            proxy = stack.enter_context(Proxy(situation.trace["proxy"], server.port, folder, net))
             port, traced = proxy.port, proxy.pid
         client = dict(situation.client)
         if situation.trace.get("tunnel") is not None:

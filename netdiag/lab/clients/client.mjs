@@ -2,6 +2,7 @@
 // Habits of programs on node: `node client.mjs PLAN.json`.
 import { readFileSync } from 'node:fs';
 import http from 'node:http';
+import http2 from 'node:http2';
 import https from 'node:https';
 
 process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'; // the certificate is a throw-away one
@@ -37,6 +38,17 @@ async function again(turn) { // asks again after an error, with pauses that doub
   }
 }
 
+let session = null;
+const viaHttp2 = (turn) => new Promise((resolve) => {
+  session ??= http2.connect(new URL(url(turn)).origin);
+  session.on('error', resolve);
+  const request = session.request({ ':method': 'POST', ':path': new URL(url(turn)).pathname, ...headers });
+  request.resume();
+  request.on('close', resolve);
+  request.on('error', resolve);
+  request.end(payload);
+});
+
 const shared = new library.Agent({ keepAlive: true });
 const none = new library.Agent({ keepAlive: false });
 const habits = {
@@ -49,6 +61,7 @@ const habits = {
   },
   timed_expiry: viaFetch, // fetch drops an idle socket after four seconds
   fetch: viaFetch,
+  h2_burst: viaHttp2, // one session with node's own windows of 65,535 bytes
   retries: again,
   async_stream: viaFetch, // text() takes the stream to its end
 };
