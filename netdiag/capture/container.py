@@ -10,6 +10,7 @@ gives what came before.
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -45,6 +46,8 @@ _DROPS = frozenset({5, 7})
 _MOST_DROPPED = 1 << 53
 _ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 _MAX_TURNS = 64
+_SECTION_MARK = b"\x0a\x0d\x0d\x0a"
+_LEAST_BLOCK, _SECTION_HEAD = 12, 28
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +106,7 @@ def batches(source: Input, notes: Notes) -> Iterator[Batch]:
         notes.stopped_at, notes.stopped_why = reader.position, source.broken
 
 
-class _Stretches:
+class _Stretches(ABC):
     """Reads a file in stretches; each begins with what the last one left over."""
 
     def __init__(self, source: Input, notes: Notes, start: bytes) -> None:
@@ -142,15 +145,17 @@ class _Stretches:
             self._data += self._source.read(count - len(self._data))
         return len(self._data) >= count
 
+    @abstractmethod
     def _open(self) -> None:
-        raise NotImplementedError
+        """Read the header of the file."""
 
+    @abstractmethod
     def _places(self, data: bytes, end: int) -> tuple[int, list[int]]:
         """Return how many bytes are used up, and where packets begin."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _batch(self, data: bytes, places: Ints) -> Batch:
-        raise NotImplementedError
+        """Return the packets at these places."""
 
 
 def _words(data: bytes, places: Ints, count: int, order: str) -> Ints:
@@ -267,7 +272,7 @@ class _Pcapng(_Stretches):
         at, self._owners, self._simple = 0, [], []
         owners = self._owners
         read = struct.Struct(f"{self._order}IIIIII").unpack_from
-        while at + 12 <= end:
+        while at + _LEAST_BLOCK <= end:
             kind, length, owner, _, _, held = read(data, at)
             # nearly all blocks are this one
             if kind == _ENHANCED and held + 32 <= length <= _MAX_PACKET and not length & 3 and at + length <= end:
@@ -279,39 +284,47 @@ class _Pcapng(_Stretches):
                     continue
                 self._stop(at, f"a packet of interface {owner - self._base}, which the file does not describe")
                 break
-            if data[at : at + 4] == b"\x0a\x0d\x0d\x0a":
-                if at + 28 > end:
-                    break
-                order = _ORDERS.get(data[at + 8 : at + 12])
-                if order is None:
-                    self._stop(at, "a section without byte-order mark")
-                    break
-                if order != self._order:
-                    self._turns += 1
-                    if self._turns > _MAX_TURNS:
-                        self._stop(at, "too many changes of the byte order")
-                        break
-                    self._order = order
-                    if places:  # what is here is read in one order: the next stretch begins with this section
-                        self._order = "<" if order == ">" else ">"
-                        self._turns -= 1
-                        break
-                    read = struct.Struct(f"{order}IIIIII").unpack_from
-                kind, length = _SECTION, read(data, at)[1]
-            if length < 12 or length > _MAX_BLOCK or length % 4:
-                self._stop(at, f"a block of {length} bytes")
+            length = self._other(data, at, end, places)
+            if length == 0:
                 break
-            if at + length > end:
-                break
-            if kind in _PACKET_BLOCKS:
-                if self._is_packet(data, at, kind, length, len(places)):
-                    places.append(at)
-            else:
-                self._take_other(data, at, kind, length)
-            if self._notes.stopped_at is not None:
-                break
+            read = struct.Struct(f"{self._order}IIIIII").unpack_from
             at += length
         return at, places
+
+    def _other(self, data: bytes, at: int, end: int, places: list[int]) -> int:
+        """Take any block; return its length, 0 where this stretch ends before it."""
+        section = data[at : at + 4] == _SECTION_MARK
+        if section and not self._turn(data, at, end, placed=bool(places)):
+            return 0
+        kind, length = struct.unpack_from(f"{self._order}II", data, at)
+        if length < _LEAST_BLOCK or length > _MAX_BLOCK or length % 4:
+            self._stop(at, f"a block of {length} bytes")
+            return 0
+        if at + length > end:
+            return 0
+        if kind in _PACKET_BLOCKS:
+            if self._is_packet(data, at, kind, length, len(places)):
+                places.append(at)
+        else:
+            self._take_other(data, at, kind, length)
+        return 0 if self._notes.stopped_at is not None else length
+
+    def _turn(self, data: bytes, at: int, end: int, *, placed: bool) -> bool:
+        """Take the byte order of the section that begins here; False where this stretch ends before it.
+
+        The packets of a stretch are read in one order: where another one begins, so does the next stretch.
+        """
+        if at + _SECTION_HEAD > end:
+            return False
+        order = _ORDERS.get(data[at + 8 : at + 12])
+        if order is None:
+            self._stop(at, "a section without byte-order mark")
+        elif order != self._order and not placed:
+            self._turns += 1
+            if self._turns > _MAX_TURNS:
+                self._stop(at, "too many changes of the byte order")
+            self._order = order
+        return self._notes.stopped_at is None and order == self._order
 
     def _is_packet(self, data: bytes, at: int, kind: int, length: int, index: int) -> bool:
         """Note a packet in one of the older blocks; a block whose lengths do not fit holds none."""

@@ -50,7 +50,7 @@ def who_asks(data: bytes, place: int, held: int) -> bool | None:
 
 
 def _is_old_hello(data: bytes, place: int) -> bool:
-    """Tell whether a ClientHello in the form of SSL 2 stands here, as old clients offered TLS: RFC 5246 appendix E.2."""
+    """Tell whether a ClientHello in the form of SSL 2 stands here, as old clients have it: RFC 5246 appendix E.2."""
     return bool(data[place] & 0x80) and data[place + 2 : place + 4] == b"\x01\x03" and data[place + 4] <= 4
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """From packets to where their TCP and UDP headers are, whatever lies before them.
 
-The common shapes - Ethernet, VLAN, Linux cooked, raw IP, loopback, PPP, then IPv4 or IPv6 without extensions - are found
-for all packets of a batch at once. The rare ones (MPLS, LLC, PPPoE, tunnels, extension headers, fragments) are taken
-apart one by one in `rare`, which says where the IP packet inside begins; then they go the same way. Nothing is trusted:
-a header that does not fit what the file holds ends the search.
+The common shapes - Ethernet, VLAN, Linux cooked, raw IP, loopback, PPP, then IPv4 or IPv6 without extensions - are
+found for all packets of a batch at once. The rare ones (MPLS, LLC, PPPoE, tunnels, extension headers, fragments) are
+taken apart one by one in `rare`, which says where the IP packet inside begins; then they go the same way. Nothing is
+trusted: a header that does not fit what the file holds ends the search.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Limits:
             plain = _plain(network)
             length = bits - 8 * (16 - len(plain))
             block = str(ipaddress.ip_network((plain, length)))
-            hosts.append(block.split("/")[0] if length == 8 * len(plain) else block)
+            hosts.append(block.partition("/")[0] if length == 8 * len(plain) else block)
         return {"hosts": hosts, "port": sorted(self.ports or ())}
 
     def since(self, first_ns: int) -> Limits:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rare shapes of packets, one by one: what lies before IP, tunnels in IP, extension headers, fragments. Pure, bounded."""
+"""The rare shapes of packets, one by one: what lies before IP, tunnels, extension headers, fragments. Pure, bounded."""
 
 from __future__ import annotations
 

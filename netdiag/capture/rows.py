@@ -161,6 +161,11 @@ def _fate(flow: Flow, end_ns: int) -> tuple[int, int, int, int]:
         return TcpKind.FAILED, TcpState.SYN_SENT, _ETIMEDOUT if flow.syns > 1 else 0, flow.last_ns
     if unanswered:
         return TcpKind.SNAPSHOT, TcpState.SYN_SENT, 0, end_ns
+    return _standing(flow, end_ns)
+
+
+def _standing(flow: Flow, end_ns: int) -> tuple[int, int, int, int]:
+    """Return the same for a connection that was established."""
     client = max(flow.client, 0)
     theirs = flow.reset and flow.closing != client
     if flow.ended_ns:
@@ -180,7 +185,7 @@ def _gave_up(flow: Flow, end_ns: int) -> bool:
 def _round_trips(flows: Flows, client: Ints) -> tuple[Ints, Ints]:
     """Return the least and the usual round trip in µs, 0 where none was seen: of the opening, and of time stamps.
 
-    A stamp's way to the server and back, and the other way about, add up to a round trip wherever packets were captured.
+    A stamp's way to the server and back and that of one the other way add up to a round trip, wherever captured.
     """
     opening = np.array(
         [

@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 Piece = tuple[int, int, int, int, bytes, int]
-"""Offset in the direction, bytes that passed, bytes of them that are held, instant, and where they are: buffer, place."""
+"""Offset in the direction, bytes that passed, bytes that are held, instant, and where they are: buffer, place."""
 
 _WORD = 0xFFFFFFFF
 _SPREAD = 1 << 33

@@ -26,9 +26,10 @@ _PIECE = 1 << 20
 _MOST_RATIO, _FREE_BYTES = 300, 64 << 20
 """A packed file that grows by more than this is refused, once it has grown to so many bytes."""
 
-_PCAP = (b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x34\xcd\xb2\xa1") + (
-    b"\xa1\xb2\xcd\x34",
-)
+_PCAP = (
+    b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d",
+    b"\x34\xcd\xb2\xa1", b"\xa1\xb2\xcd\x34",
+)  # fmt: skip
 _PCAPNG = b"\x0a\x0d\x0d\x0a"
 _PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
 

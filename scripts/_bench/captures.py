@@ -197,7 +197,7 @@ class _Session:
         self._like = {ours: frame for _, ours, frame in self.packets}
         self._next = {ours: _after(frame) for ours, frame in self._like.items()}
 
-    def say(self, ours: bool, payload: bytes = b"", flags: int = 0x10, after: float = 0.0) -> None:
+    def say(self, ours: bool, payload: bytes = b"", flags: int = 0x10, after: float = 0.0) -> None:  # noqa: FBT001
         """Add a segment."""
         self.at += after
         frame = _segment(self._like[ours], self._next[ours], self._next[not ours], payload, flags)

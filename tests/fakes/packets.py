@@ -7,6 +7,7 @@ import ipaddress
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 START_S = 1_790_000_000
@@ -69,12 +70,12 @@ def pcapng(packets: Iterable[Timed], *, link: int = 1, order: str = "<") -> byte
     return out + b"".join(enhanced(round((START_S + at) * 1e6), frame, order=order) for at, frame in packets)
 
 
-def tcp(source: int, target: int, seq: int, ack: int, flags: int, payload: bytes = b"", **more: object) -> bytes:
+def tcp(source: int, target: int, seq: int, ack: int, flags: int, payload: bytes = b"", **more: Any) -> bytes:
     """Return a TCP segment; `window`, and `options` as bytes."""
-    extra = bytes(more.get("options", b""))  # type: ignore[call-overload]
+    extra = bytes(more.get("options", b""))
     extra += bytes(-len(extra) % 4)
     size = 5 + len(extra) // 4
-    window = int(more.get("window", 502))  # type: ignore[call-overload]
+    window = int(more.get("window", 502))
     words = (source, target, seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, size << 4, flags, window, 0, 0)
     return struct.pack(">HHIIBBHHH", *words) + extra + payload
 
@@ -85,7 +86,7 @@ def udp(source: int, target: int, payload: bytes) -> bytes:
 
 
 def ip(source: str, target: str, payload: bytes, *, protocol: int = 6, number: int = 0, **more: int) -> bytes:
-    """Return an IP packet of the version that the addresses have; of IPv4 also `fragment` (the flags' word), `words`."""
+    """Return an IP packet of the version that the addresses have; of IPv4 also `fragment` (flags), `words`."""
     one, other = ipaddress.ip_address(source), ipaddress.ip_address(target)
     if one.version == 6:
         return struct.pack(">IHBB", 6 << 28, len(payload), protocol, 64) + one.packed + other.packed + payload
@@ -114,13 +115,13 @@ class Talk:
     seqs: list[int] = field(default_factory=lambda: [1000, 90_000])
     number: int = 0
 
-    def packet(self, ours: bool, flags: int, payload: bytes = b"", *, seq: int | None = None, **more: object) -> bytes:
+    def packet(self, ours: bool, flags: int, payload: bytes = b"", *, seq: int | None = None, **more: Any) -> bytes:
         """Return the next packet of a side without noting it."""
         self.number += 1
         mine, theirs = (self.client, self.server) if ours else (self.server, self.client)
         own, other = self.seqs if ours else self.seqs[::-1]
-        number = int(more.pop("number", self.number))  # type: ignore[call-overload]
-        ack = int(more.pop("ack", other if flags & ACK else 0))  # type: ignore[call-overload]
+        number = int(more.pop("number", self.number))
+        ack = int(more.pop("ack", other if flags & ACK else 0))
         segment = tcp(mine[1], theirs[1], own if seq is None else seq, ack, flags, payload, **more)
         return ethernet(ip(mine[0], theirs[0], segment, number=number))
 
@@ -132,7 +133,7 @@ class Talk:
         *,
         after: float = 0.0,
         lost: bool = False,
-        **more: object,
+        **more: Any,
     ) -> None:
         """Note a packet; `lost` ones passed and are not in the file."""
         self.at += after
@@ -142,7 +143,7 @@ class Talk:
         if not lost:
             self.packets.append((self.at, frame))
 
-    def open(self, **more: object) -> Talk:
+    def open(self, **more: Any) -> Talk:
         """Note the three-way handshake, as at the client."""
         self.say(True, flags=SYN, **more)
         self.say(False, flags=SYN | ACK, after=self.rtt)
@@ -172,9 +173,9 @@ REQUEST = b"GET /v1/models HTTP/1.1\r\nHost: api.example.com\r\n\r\n"
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
-def http(**more: object) -> Talk:
+def http(**more: Any) -> Talk:
     """Return a plain connection with one request."""
-    return Talk(server=("10.0.0.2", 80), **more).open().ask(REQUEST, ANSWER).close(after=0.5)  # type: ignore[arg-type]
+    return Talk(server=("10.0.0.2", 80), **more).open().ask(REQUEST, ANSWER).close(after=0.5)
 
 
 def record(kind: int, body: bytes, version: int = 3) -> bytes:

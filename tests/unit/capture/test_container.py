@@ -54,7 +54,10 @@ def test_what_the_snap_length_cut_off_is_known_to_have_passed():
 
 @pytest.mark.parametrize(
     ("resolution", "ticks_a_second"),
-    [(6, 10**6), (9, 10**9), (3, 10**3), (0, 1), (10, 10**10), (0x80 | 10, 1 << 10), (0x80 | 20, 1 << 20), (0x80 | 33, 1 << 33)],
+    [
+        (6, 10**6), (9, 10**9), (3, 10**3), (0, 1), (10, 10**10),
+        (0x80 | 10, 1 << 10), (0x80 | 20, 1 << 20), (0x80 | 33, 1 << 33),
+    ],
 )  # fmt: skip
 def test_resolutions(resolution, ticks_a_second):
     ticks = p.START_S * ticks_a_second + ticks_a_second // 2

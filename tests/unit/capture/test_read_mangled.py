@@ -24,7 +24,7 @@ from tests.fakes import packets as p
 from tests.fakes.mangle import COUNT, mangled
 
 CAPTURES = Path(__file__).resolve().parents[2] / "captures"
-COUNT = min(COUNT, 300) if "NETDIAG_FUZZ_EXAMPLES" not in os.environ else COUNT
+COUNT = min(COUNT, 80) if "NETDIAG_FUZZ_EXAMPLES" not in os.environ else COUNT
 LONGEST_S = 2.0
 LARGEST_MB = 300
 

@@ -8,16 +8,13 @@ import zlib
 
 import pytest
 
+from netdiag.capture.flows import Flow
 from netdiag.capture.rows import Hellos
 from netdiag.decode.kept import redact
 from netdiag.tables.codes import IoFlags
 from tests.fakes import handshake as tls
 from tests.fakes import packets as p
 from tests.unit.capture.capturing import read, table
-
-
-class Flow:
-    number = 0
 
 
 def text(fact):
@@ -28,8 +25,8 @@ def test_a_hello_is_cut_and_equal_ones_are_written_once():
     hellos = Hellos()
     secret = tls.modern(psk=True)
     for number in range(3):
-        Flow.number = number
-        hellos.say(Flow, True, p.record(22, secret), 5, True)
+        flow = Flow(number=number, ends=((b"", 1), (b"", 2)), first_ns=0)
+        hellos.say(flow, True, p.record(22, secret), 5, True)
     first, second, third = hellos.facts
     assert text(first) == redact(secret)
     assert (second["same"], third["same"]) == (first["id"], first["id"])
