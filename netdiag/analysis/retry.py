@@ -24,6 +24,8 @@ _RATE_LIMITED = 429.0
 _AHEAD_MS, _AHEAD = 30.0, 0.02
 """A timer is a little early against a clock that counts from the first byte of the answer."""
 _NO_PAUSE_MS = 50.0
+_REPEATED = 2
+"""One failure that a second attempt mended is what attempts are for."""
 _STORM = 5
 _HASTY = 3
 """So many attempts of one call without a pause are no policy."""
@@ -185,6 +187,7 @@ def _attempts(each: _Calls, policy: Policy) -> Seen | None:
         cost_ms=sum(call.wasted_ms for call in again),
         learned=_base(policy),
         note=f"{each.count} attempts for {_calls_said(len(each.calls))} (× {factor:.2g}); {policy.words()}",
+        ceiling=None if len(failed) >= _REPEATED else Severity.INFO,
         words={"calls": _calls_said(len(again)), "kinds": said, "policy": policy.words(), "factor": f"{factor:.2g}"},
     )
 

@@ -36,7 +36,7 @@ class NameServer:
 
     def __init__(self, settings: NameSettings, facts: Path) -> None:
         self._settings = settings
-        self._facts = facts.open("a")
+        self._facts = facts
         self._lock = threading.Lock()
         self._asked: dict[tuple[str, str], int] = {}
 
@@ -112,9 +112,8 @@ class NameServer:
         return _NOERROR, [*records, *((target, _A if ip.version == 4 else _AAAA, ip.packed) for ip in wanted)]
 
     def _note(self, fact: Mapping[str, Any]) -> None:
-        with self._lock:
-            self._facts.write(json.dumps(fact) + "\n")
-            self._facts.flush()
+        with self._lock, self._facts.open("a") as file:
+            file.write(json.dumps(fact) + "\n")
 
 
 def _message(query: bytes, code: int, records: list[tuple[str, int, bytes]], *, cut: bool, ttl_s: int) -> bytes:

@@ -172,3 +172,9 @@ def test_an_immediate_second_attempt_is_a_policy_and_no_storm(stage):
         call(stage, turn * 5000, [0.5, 100.0], [503.0, 503.0, 200.0])
     assert of(stage, "retry.storm") is None
     assert of(stage, "retry.attempts").count == 18
+
+
+def test_one_failure_that_was_mended_is_a_remark(stage):
+    call(stage, 0, [500.0], [503.0, 200.0])
+    call(stage, 9000, [], [200.0])
+    assert of(stage, "retry.attempts").severity is Severity.INFO
