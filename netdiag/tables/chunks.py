@@ -151,4 +151,5 @@ def _steps(kind: Any, at: Floats) -> Floats:
 
 
 def _ms(span_ns: float) -> float | None:
-    return None if np.isnan(span_ns) else float(span_ns) / 1e6
+    # an answer may begin before the request has ended
+    return None if np.isnan(span_ns) else max(float(span_ns), 0.0) / 1e6
