@@ -7,7 +7,6 @@ import dns.message
 import dns.rcode
 import pytest
 
-from netdiag.errors import UsageError
 from netdiag.lab.name_settings import NameSettings
 from netdiag.lab.names import NameServer
 
@@ -69,10 +68,3 @@ def test_lost_questions(ask, tmp_path):
 def test_no_question_gets_no_answer(tmp_path):
     server = NameServer(NameSettings(), tmp_path / "facts.jsonl")
     assert server.answer(b"GET / HTTP/1.1\r\n\r\n", "udp") is None
-
-
-def test_settings():
-    settings = NameSettings.read({"search": ["a.test", "b.test"], "options": "ndots:5"})
-    assert settings.resolv_conf() == "nameserver 127.0.0.1\nsearch a.test b.test\noptions ndots:5\n"
-    with pytest.raises(UsageError):
-        NameSettings.read({"los": 1})
