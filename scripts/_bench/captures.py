@@ -76,14 +76,17 @@ def main(size: int = 1_000_000_000, keep: Path | None = None) -> list[Reading]:
             ]
         else:
             sys.stderr.write("tshark is not installed: nothing to compare with (apt-get install tshark)\n")
-        readings = [_read(name, command, packets) for name, command in commands.items()]
         megabytes = path.stat().st_size / 1e6
-    for one in readings:
-        rate, speed = one.packets / one.seconds, megabytes / one.seconds
-        sys.stdout.write(
-            f"{one.name:24} {one.seconds:7.2f} s  {rate / 1e3:7.0f} k packets/s  {speed:6.0f} MB/s  "
-            f"{one.cpu_s:7.2f} s of CPU  {one.peak_mb:6.0f} MB\n"
-        )
+        readings = []
+        for title, command in commands.items():
+            one = _read(title, command, packets)
+            readings.append(one)
+            rate, speed = one.packets / one.seconds, megabytes / one.seconds
+            sys.stdout.write(
+                f"{one.name:24} {one.seconds:7.2f} s  {rate / 1e3:7.0f} k packets/s  {speed:6.0f} MB/s  "
+                f"{one.cpu_s:7.2f} s of CPU  {one.peak_mb:6.0f} MB\n"
+            )
+            sys.stdout.flush()
     return readings
 
 
