@@ -66,8 +66,6 @@ class Flow:
     zero_since: list[int] = field(default_factory=lambda: [0, 0])
     probed: bool = False
     """Keep-alive probes passed."""
-    unreachable: int = 0
-    """Linux error number that an ICMP message about it stands for."""
     replaced: bool = False
     """Another connection of the same ends came after it."""
 
