@@ -164,7 +164,16 @@ def sources(document: Mapping[str, Any]) -> dict[str, str]:
     shakes = ", ".join(name for name in ("wire", "library") if {name, "both"} & told)
     names = _joined(row["source"] for row in document["resolutions"])
     known = dict.fromkeys(("connect", "reader", "queue", "client-setup"), seen)
-    return {**dict.fromkeys(("send", "server", "receive"), calls), **known, "tls": shakes, "dns": names}
+    by_part = {**dict.fromkeys(("send", "server", "receive"), calls), **known, "tls": shakes, "dns": names}
+    own = _own_word(document)
+    return {**by_part, "server": own} if own else by_part
+
+
+def _own_word(document: Mapping[str, Any]) -> str:
+    """Return how long the server says that it worked, where it says so of every call; empty otherwise."""
+    timed = [row for row in document["requests"] if row["wait_ms"] is not None]
+    said = [row["server_reported_ms"] for row in timed if row["server_reported_ms"] is not None]
+    return f"it says {format_ms(sum(said))}" if said and len(said) == len(timed) else ""
 
 
 def part(name: str, document: Mapping[str, Any], *, cells: int | None = None) -> str:

@@ -97,6 +97,17 @@ def test_every_form_says_that_a_recording_ends_early(reason, early):
     assert ("in the part that was recorded" in render("table", document, Options())) is (early is not None)
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"), [((40.0, 60.0), "it says 100 ms"), ((40.0, None), "kernel"), ((), "kernel")]
+)
+def test_the_servers_own_word_stands_beside_ours_where_it_says_so_of_every_call(said, shown):
+    document = documents.document()
+    document["requests"] = [{**row, "wait_ms": 70.0} for row in document["requests"][: len(said) or None]]
+    for row, value in zip(document["requests"], said, strict=False):
+        row["server_reported_ms"] = value
+    assert words.sources(document)["server"] == shown
+
+
 def test_sources_follow_the_requests():
     assert words.sources(documents.document())["server"] == "kernel"
 
