@@ -35,7 +35,7 @@ EXPLAINED_BY: Mapping[str, frozenset[str]] = {
     "reuse.server-close": frozenset({"stream.truncated"}),
     "reuse.no-keepalive-probes": frozenset({"reuse.silent-drop"}),
     "dns.repeated": _OPENERS,
-    "retry.attempts": frozenset({"retry.storm", "retry.client-timeout", "reuse.loop-per-call"}),
+    "retry.attempts": frozenset({"retry.storm", "retry.client-timeout", "reuse.loop-per-call", "reuse.frozen-process"}),
     "retry.abandoned-work": frozenset({"retry.client-timeout", *_OPENERS}),
 }
 """Symptom → the causes that explain it when they concern the same program and host."""
