@@ -140,10 +140,10 @@ def _starved(case: Case, group: Group, work: Scheduling, reads: Rows) -> Seen | 
     stopped = sum(throttled for *_, throttled in starved)
     if ready < _LEAST_MS or (len(hit) < _OFTEN and max((lag.ms for lag in hit), default=0.0) < _LONG_MS):
         return None
-    # what comes late in the middle of a stream makes its end no later: a call pays for its last read
+    # what comes a little late in the middle of a stream makes its end no later: a call pays for its last read
     saved: dict[int, float] = {}
     for lag in hit:
-        if lag.to_ns >= lag.call.ended_ns - _MS:
+        if lag.to_ns >= lag.call.ended_ns - _MS or lag.ms >= _LONG_MS:
             saved[lag.call.row] = max(saved.get(lag.call.row, 0.0), lag.ms)
     cost = sum(saved.values())
     waits = [lag.ms for lag in hit]
@@ -165,7 +165,7 @@ def _starved(case: Case, group: Group, work: Scheduling, reads: Rows) -> Seen | 
         calls=len(calls),
         # a busy machine wakes everybody some milliseconds late: that alone is no warning
         ceiling=None if loud else Severity.INFO,
-        structural=loud,
+        structural=often,
         words={"why": "its cgroup's CPU limit stopped it" if throttled else "other programs had the processors"},
         examples=examples((lag.call, f"data lay ready for {milliseconds(lag.ms)}") for lag in _longest(hit)),
         host=group.host,
