@@ -104,9 +104,11 @@ class _Message:
             self._chain()
         elif kind == _NEW_SESSION_TICKET and self._number(at, 4) <= _LONGEST_S:
             self._keep(at, at + 4)
-        elif kind == _SERVER_KEY_EXCHANGE and self._data[at : at + 1] == bytes([_NAMED_CURVE]):
-            if _is_group(self._number(at + 1, 2)):
-                self._keep(at, at + 4)  # with the length of its key
+        elif kind == _SERVER_KEY_EXCHANGE and self._data[at : at + 1] == bytes([_NAMED_CURVE]) and self._curve(at + 1):
+            self._keep(at, at + 4)  # with the length of its key
+
+    def _curve(self, at: int) -> bool:
+        return _is_group(self._number(at, 2))
 
     def _keep(self, start: int, end: int) -> None:
         if start < min(end, self._stop):
