@@ -110,9 +110,13 @@ def test_a_loop_around_node_s_fetch(tmp_path, lab_python):
     if not shutil.which("node"):
         pytest.skip("needs node")
     made = scenario(tmp_path, habit="retries", calls=5, statuses=CYCLE * 5, library="node")
-    outcome = run(made, seed=SEED, programs=Programs(python=lab_python), keep=tmp_path)
-    attempts = [told["attempt"] for told, _ in compared(outcome, tmp_path)]
-    assert attempts == [1, 2, 3] * 5
+    for turn in range(3):
+        folder = tmp_path / str(turn)
+        outcome = run(made, seed=SEED, programs=Programs(python=lab_python), keep=folder)
+        pairs = compared(outcome, folder)
+        if all(told is not None for told, _ in pairs):
+            break  # a probe that came behind the first request leaves that one out
+    assert [told and told["attempt"] for told, _ in pairs] == [1, 2, 3] * 5
 
 
 def test_a_loop_in_go(tmp_path, lab_python):
