@@ -159,14 +159,14 @@ class BpfObject:
                 libbpf().bpf_map__reuse_fd(handle, known.fd)
 
     def attach(self, cgroup_fd: int | None) -> dict[str, NetdiagError]:
-        """Attach all programs but iterators and those for functions of programs; return the errors of the failed."""
+        """Attach all programs but iterators, samplers and those for functions; return the errors of the failed."""
         failed = {}
         for program in self._each("program"):
             if not libbpf().bpf_program__autoload(program):
                 continue
             name = _text(libbpf().bpf_program__name(program))
             section = _text(libbpf().bpf_program__section_name(program))
-            if section.startswith(("iter", "syscall", *_ON_FUNCTIONS)):
+            if section.startswith(("iter", "syscall", "perf_event", *_ON_FUNCTIONS)):
                 continue
             if section.startswith("cgroup"):
                 if cgroup_fd is None:

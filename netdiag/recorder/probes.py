@@ -13,6 +13,7 @@ from netdiag.ebpf.syscall import Variables, in_netns, program_cost, walk
 from netdiag.recorder.facts import monotonic_ns
 from netdiag.recorder.functions import NAMES, PLAIN, TLS
 from netdiag.recorder.namespaces import Namespaces
+from netdiag.recorder.sampling import SAMPLED, Sampling
 from netdiag.recorder.uprobes import FunctionProbes
 from netdiag.recording.format import StreamLayout
 
@@ -53,6 +54,7 @@ class ProbeSet:
         self._namespaces = Namespaces()
         self._functions: FunctionProbes | None = None
         self._on_functions: dict[str, tuple[int, int]] = {}
+        self._sampling: Sampling | None = None
 
     def load(self) -> None:
         """Load and attach all objects; the one of a probe that can't load leaves the others be, unless it is the last.
@@ -69,6 +71,8 @@ class ProbeSet:
     def _take_over(self, item: Loaded) -> None:
         self._variables[item.name] = Variables(item.places, item.sizes)
         self._walks.update(item.iterators)
+        if SAMPLED in item.programs:
+            self._sampling = Sampling(item.programs[SAMPLED])
         if item.name in _ON_FUNCTIONS:
             enter, leave = (item.programs.get(name) for name in _ON_FUNCTIONS[item.name])
             if enter is not None and leave is not None:
@@ -103,6 +107,8 @@ class ProbeSet:
         if self._functions is not None:
             self._functions.start(self._pids(), about_to_run)
         self._look(_SEED, drain)
+        if self._sampling is not None:
+            self._sampling.start()
 
     def follow(self, layout: StreamLayout, runs: Iterable[memoryview]) -> None:
         """Take note of new records about processes: probes on functions follow them."""
@@ -115,6 +121,8 @@ class ProbeSet:
 
     def stop(self) -> None:
         """Follow processes no longer."""
+        if self._sampling is not None:
+            self._sampling.close()
         if self._functions is not None:
             self._functions.stop()
 
@@ -137,6 +145,9 @@ class ProbeSet:
         self._look(_FINAL, drain)
 
     def _look(self, mode: int, drain: Callable[[], None]) -> None:
+        if mode == _FINAL and "weights_look" in self._walks:
+            self._variables["weights"].set("nd_weights_end", 1)
+            walk(self._walks["weights_look"], drain)
         tcp = self._variables.get("tcp")
         if tcp is None or "look" not in self._walks:
             return
@@ -198,6 +209,8 @@ class ProbeSet:
         """Return the state of each probe: attached, partial (some programs could not be), unavailable."""
         states = [_state(item) for item in self._loaded]
         reasons = self._functions.reasons() if self._functions is not None else []
+        if self._sampling is not None and self._sampling.reason:
+            states = [s | _unsampled(self._sampling.reason) if s["name"] == "weights" else s for s in states]
         for state in states:
             if state["name"] == "ssl" and reasons:
                 state |= {"state": "partial", "reason": "; ".join(reasons)}
@@ -216,6 +229,10 @@ def _state(item: Loaded) -> dict[str, str | None]:
         "reason": first.message + (f" (missing: {missing})" if missing else ""),
         "remedy": first.hint,
     }
+
+
+def _unsampled(reason: str) -> dict[str, str | None]:
+    return {"state": "partial", "reason": f"{reason} (missing: what threads did while they ran)"}
 
 
 def prepare(names: list[str], target: Mapping[str, Any], options: Mapping[str, Any]) -> Job:
