@@ -33,6 +33,7 @@ _ENOUGH = 0.9
 """Of the ends of messages, how many must be ends of records."""
 _NEAR_NS, _NEAR_ALONE_NS = 2e9, 50e6
 """How far apart a program's call and its record may be: a busy loop hands on late what its TLS library made."""
+_SAME_NS = 1e5
 _AHEAD_NS = 2e6
 """A program cannot have read what arrives later; clocks of two probes differ by less than that."""
 _MOST_CANDIDATES = 512
@@ -119,7 +120,7 @@ def bind(said: Spoken, found: Sockets, connections: pd.DataFrame, flights: Fligh
             continue
         conversation = said.conversations.get(number)
         by_packet = conversation is not None and conversation.by_packet
-        if by_packet or gaps[row] or not lanes.any(row):
+        if by_packet or gaps[row] or not lanes.any(row) or _astride(groups[number], conversation):
             rows[number] = row
             continue
         fit = _fit(groups[number], conversation, lanes, row)
@@ -151,29 +152,44 @@ def _told_rows(
     return {n: int(row) if cookie else -1 for n, row, cookie in zip(numbers, known, cookies, strict=True)}
 
 
+def _astride(group: pd.DataFrame, conversation: Conversation | None) -> bool:
+    """Tell whether sizes cannot tell where the first byte lies: HTTP/2 that was joined, whose records look alike."""
+    joined = conversation is not None and not conversation.whole
+    return joined and bool((group["protocol"] == _HTTP2).any())
+
+
 def _certain(conversation: Conversation | None) -> bool:
     """Tell whether the socket was used by the library itself, so that records which do not fit are not read right."""
     return conversation is not None and conversation.how in ("inside", "descriptor")
 
 
 def _fit(
-    group: pd.DataFrame, conversation: Conversation | None, lanes: _Lanes, row: int, near_ns: float = _NEAR_NS
+    group: pd.DataFrame, conversation: Conversation | None, lanes: _Lanes, row: int, *, strict: bool = False
 ) -> tuple[Clock, Clock] | None:
     """Return the clocks of both directions where a conversation's bytes lie in the records of a connection.
 
-    `near_ns`: how far apart a program's writes and the records may be.
+    `strict`: nothing else speaks for this connection.
     """
     whole = conversation is None or conversation.whole
-    http2 = bool((group["protocol"] == _HTTP2).any())
-    asked = _asked(group, "request_first", "request_end", "began")
-    answered = _asked(group, "response_first", "response_end", "first_byte")
-    mine = _lay(asked, lanes.of(row, client=True), whole=whole, loose=http2)
-    if mine is None:
-        return None
-    theirs = _lay(answered, lanes.of(row, client=False), whole=whole, loose=http2)
-    if theirs is None or not _in_time(group, mine, theirs, near_ns):
-        return None
-    return mine, theirs
+    loose = bool((group["protocol"] == _HTTP2).any()) and not strict
+    server = bool(group["server"].any())
+    found: list[Clock] = []
+    for client, (first, end, began, done) in ((True, _REQUEST), (False, _RESPONSE)):
+        laid = _lay(_asked(group, first, end, began), lanes.of(row, client=client), whole=whole, loose=loose)
+        offsets = np.concatenate((group[first], group[end] - 1))
+        moved = np.concatenate((group[began], group[done]))
+        near = _NEAR_ALONE_NS if strict else _NEAR_NS
+        # the traced side reads what the client's side wrote, or the other way round
+        early, late = (np.inf, _AHEAD_NS) if client == server else (near, near)
+        clock = _in_time(laid, offsets, moved, early_ns=early, late_ns=late)
+        if clock is None:
+            return None
+        found.append(clock)
+    return found[0], found[1]
+
+
+_REQUEST = ("request_first", "request_end", "began", "sent")
+_RESPONSE = ("response_first", "response_end", "first_byte", "ended")
 
 
 def _asked(group: pd.DataFrame, first: str, end: str, instant: str) -> _Asked:
@@ -186,14 +202,14 @@ def _asked(group: pd.DataFrame, first: str, end: str, instant: str) -> _Asked:
     return _Asked(offsets[:_MOST_OFFSETS], float(known[instant].min()))
 
 
-def _lay(asked: _Asked, lanes: Iterable[tuple[Ints, Floats]], *, whole: bool, loose: bool) -> Clock | None:
-    """Lay offsets over the ends of records; None where they do not fit. `loose`: messages share records."""
-    best: tuple[float, Clock] | None = None
+def _lay(asked: _Asked, lanes: Iterable[tuple[Ints, Floats]], *, whole: bool, loose: bool) -> list[Clock]:
+    """Lay offsets over the ends of records; return the ways that fit, best first. `loose`: messages share records."""
+    found: list[tuple[float, int, Clock]] = []
     for sizes, time in lanes:
         ends = np.cumsum(sizes)
         edges = np.concatenate((np.zeros(1, np.int64), ends))
         if not len(asked.offsets):
-            return Clock(ends, time)
+            return [Clock(ends, time)]
         if whole:
             shifts = edges[:_MOST_SHIFTS]
         else:
@@ -201,10 +217,28 @@ def _lay(asked: _Asked, lanes: Iterable[tuple[Ints, Floats]], *, whole: bool, lo
             shifts = edges[nearest] - asked.offsets[0]
         for shift in shifts.tolist():
             score = _score(asked.offsets + shift, edges)
-            if best is None or score > best[0]:
-                best = score, Clock(ends - shift, time)
-    least = 0.0 if loose else _ENOUGH
-    return best[1] if best is not None and best[0] > 0 and best[0] >= least else None
+            if score > 0 and score >= (0.0 if loose else _ENOUGH):
+                found.append((-score if whole else 0.0, len(found), Clock(ends - shift, time)))
+    return [clock for _, _, clock in sorted(found, key=lambda each: each[:2])]
+
+
+def _in_time(laid: Sequence[Clock], offsets: Any, moved: Floats, *, early_ns: float, late_ns: float) -> Clock | None:
+    """Return the first way in which the records passed when the program moved the bytes; None where none is.
+
+    A record may pass so much earlier and later than the program's calls. Where equal sizes leave several ways, the one
+    is taken whose times are closest.
+    """
+    best: tuple[float, Clock] | None = None
+    known = ~np.isnan(moved)
+    for clock in laid:
+        behind = clock.at(offsets[known]) - moved[known]
+        behind = behind[~np.isnan(behind)]
+        if len(behind) and (behind.max() > late_ns or behind.min() < -early_ns):
+            continue
+        apart = float(np.abs(behind).mean()) if len(behind) else 0.0
+        if best is None or apart < best[0] - _SAME_NS:
+            best = apart, clock
+    return None if best is None else best[1]
 
 
 def _score(offsets: Ints, edges: Ints) -> float:
@@ -212,24 +246,6 @@ def _score(offsets: Ints, edges: Ints) -> float:
     if offsets[-1] > edges[-1]:
         return 0.0
     return max(float(np.isin(offsets, edges).mean()), 1e-6)
-
-
-def _in_time(group: pd.DataFrame, asked: Clock, answered: Clock, near_ns: float) -> bool:
-    """Tell whether nothing was read before it arrived, and what was written passed about then."""
-    server = bool(group["server"].any())
-    clock, first, end = (asked, "request_first", "sent") if server else (answered, "response_first", "ended")
-    began = "began" if server else "first_byte"
-    last = "request_end" if server else "response_end"
-    for offsets, instant in ((group[first].to_numpy(), began), (group[last].to_numpy() - 1, end)):
-        read = group[instant].to_numpy()
-        known = ~np.isnan(read)
-        arrived = clock.at(offsets[known])
-        if np.any(arrived > read[known] + _AHEAD_NS):
-            return False
-    clock, first, began = (answered, "response_first", "first_byte") if server else (asked, "request_first", "began")
-    passed = clock.at(group[first].to_numpy())
-    apart = np.abs(passed - group[began].to_numpy())
-    return not np.any(apart > near_ns)
 
 
 def _too_much(group: pd.DataFrame, lanes: _Lanes, row: int) -> bool:
@@ -264,10 +280,11 @@ def _alone(
         near = np.flatnonzero((pid == group["tgid"].iloc[0]) & (opened <= began) & (ended + _AHEAD_NS >= last))
         near = np.array([row for row in near.tolist() if row not in taken and role[row] in (side, None)], np.int64)
         fits[number] = []
-        if len(near) > _MOST_CANDIDATES or (conversation is not None and conversation.mixed):
+        unsure = (conversation is not None and conversation.mixed) or _astride(group, conversation)
+        if len(near) > _MOST_CANDIDATES or unsure:
             continue
         for row in near.tolist():
-            fit = _fit(group, conversation, lanes, row, _NEAR_ALONE_NS) if lanes.any(row) else None
+            fit = _fit(group, conversation, lanes, row, strict=True) if lanes.any(row) else None
             if fit is not None:
                 fits[number].append((row, fit))
                 claims[row] = claims.get(row, 0) + 1

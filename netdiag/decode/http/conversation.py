@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from netdiag.decode.http.exchange import Chunk, Exchange, Link
-from netdiag.decode.http.frames import PREFACE, plausible
+from netdiag.decode.http.frames import PREFACE, plausible, sent_by_client
 from netdiag.decode.http.head import is_request_start, is_response_start
 from netdiag.decode.http.http1 import Http1
 from netdiag.decode.http.http2 import Http2
@@ -112,8 +112,12 @@ class Conversation:
             self._speak(self._http1(), piece, client=True)
         elif is_response_start(start) and client is not True:
             self._speak(self._http1(), piece, client=False)
-        elif self._joined_http2(start):
-            self._speak(Http2(self._told, joined=True), piece, client=client if client is not None else None)
+        elif self._joined and len(start) >= _FEW_BYTES and plausible(start):
+            client = sent_by_client(start) if client is None else client
+            if client is None:
+                self._hold(piece, start)
+                return False
+            self._speak(Http2(self._told, joined=True), piece, client=client)
         else:
             self._hold(piece, start)
             return False
@@ -131,10 +135,6 @@ class Conversation:
         if self._role is None:
             return None
         return (piece.direction == "send") == (self._role == "client")
-
-    def _joined_http2(self, start: bytes) -> bool:
-        """Tell whether these are frames of a connection that was joined; the role must be known by other means."""
-        return self._role is not None and self._joined and len(start) >= _FEW_BYTES and plausible(start)
 
     def _hold(self, piece: Piece, start: bytes) -> None:
         if start and len(start) < _FEW_BYTES and len(self._held) < _MOST_HELD:

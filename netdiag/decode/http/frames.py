@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Protocol as Shape
 
-__all__ = ["HEAD_BYTES", "PREFACE", "FrameReader", "FrameType", "Receiver", "plausible"]
+__all__ = ["HEAD_BYTES", "PREFACE", "FrameReader", "FrameType", "Receiver", "plausible", "sent_by_client"]
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEAD_BYTES = 9
@@ -67,6 +67,27 @@ def plausible(data: bytes) -> bool:
         if at > len(data):
             return head[3] in (FrameType.DATA, FrameType.HEADERS)
     return True
+
+
+def sent_by_client(data: bytes) -> bool | None:
+    """Tell from the first header block in whole frames who sends them; None where none tells.
+
+    A request begins with :method and an answer with :status, which stand in HPACK's static table (RFC 7541 appendix A).
+    """
+    at = 0
+    while at + HEAD_BYTES < len(data):
+        length, type_, flags = int.from_bytes(data[at : at + 3], "big"), data[at + 3], data[at + 4]
+        block = data[at + HEAD_BYTES : at + HEAD_BYTES + length]
+        if type_ == FrameType.HEADERS:
+            block = block[(flags >> 3 & 1) + (5 if flags & 0x20 else 0) :]
+            first = next((byte for byte in block if byte >> 5 != 1), 0)  # sizes of the table may come before
+            return True if first in _METHOD else False if first in _STATUS else None
+        at += HEAD_BYTES + length
+    return None
+
+
+_METHOD = frozenset({0x82, 0x83, 0x42, 0x43, 0x02, 0x03})
+_STATUS = frozenset({*range(0x88, 0x8F), *range(0x48, 0x4F), *range(0x08, 0x0F)})
 
 
 def _possible(head: bytes) -> bool:

@@ -177,3 +177,17 @@ def test_what_could_not_be_followed_is_said():
         "why": "frames of HTTP/2 were not seen",
     }
     assert second["what"] == "the last requests in plaintext"
+
+
+def test_of_http2_that_was_joined_the_times_are_those_of_the_calls():
+    """Its records look alike: where its first byte lies among them is not known."""
+    script = Script()
+    said = [
+        Said(at=at, wait=20, lag=3, members={"protocol": 3, "stream": number}) for number, at in ((1, 300), (3, 400))
+    ]
+    cookie = script.connection([Said(at=at, wait=20) for at in (10, 100, 200, 300, 400)])
+    script.conversation(cookie, said, whole=False, how="size")
+    made = build(script.recording())
+    told = made.requests[made.requests["source"] == "plaintext"]
+    assert told["connection"].tolist() == [0, 0]
+    assert told["wait_ms"].tolist() == [pytest.approx(23)] * 2

@@ -256,3 +256,14 @@ def test_a_body_is_no_frame():
     conversation = Conversation(role="client")
     told = [each for piece in (*said[:4], *said[5:]) for each in conversation.feed(piece)] + conversation.end(1)
     assert {one.stream for one in told if isinstance(one, Exchange)} <= {1}
+
+
+@pytest.mark.parametrize("role", ["client", "server"])
+def test_who_is_who_on_a_joined_connection_is_told_by_its_header_blocks(role):
+    talk = Talk().begin()
+    for stream in (1, 3, 5):
+        talk.ask(stream).answer(stream, b"{}")
+    conversation = Conversation(joined=True)
+    told = [each for piece in pieces(talk.said, role=role)[4:] for each in conversation.feed(piece)]
+    assert (conversation.role, conversation.protocol) == (role, "h2")
+    assert [(one.stream, one.method, one.status) for one in told] == [(3, "GET", 200), (5, "GET", 200)]
