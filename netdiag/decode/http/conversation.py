@@ -124,7 +124,7 @@ class Conversation:
         return True
 
     def _http1(self) -> Http1:
-        return Http1(self._told, self._tunnelled, first=self._first)
+        return Http1(self._told, self._tunnelled, first=self._first, joined=self._joined)
 
     def _speak(self, spoken: Http1 | Http2, piece: Piece, *, client: bool | None) -> None:
         self._spoken = spoken

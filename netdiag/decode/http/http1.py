@@ -24,9 +24,13 @@ Tunnelled: TypeAlias = Callable[[bool, int, int, "bytes | None", int], None]
 class Http1:
     """Follows both directions; what is finished is put into `told`."""
 
-    def __init__(self, told: list[Exchange | Chunk], on_tunnel: Tunnelled, *, first: int = 1) -> None:
-        """`first` is the number of the first exchange."""
+    def __init__(
+        self, told: list[Exchange | Chunk], on_tunnel: Tunnelled, *, first: int = 1, joined: bool = False
+    ) -> None:
+        """`first` is the number of the first exchange; `joined`: the connection's beginning was not seen."""
         self._told, self._on_tunnel, self._next = told, on_tunnel, first
+        self._joined = joined
+        """No request has come yet: an answer is that of one from before."""
         self._requests, self._answers = Framer(self, request=True), Framer(self, request=False)
         self._waiting: deque[Exchange] = deque()
         """Requests whose answer has not ended, in order."""
@@ -142,6 +146,7 @@ class Http1:
         if self._answers.lost:
             self._give_up_answer()
         self._next += 1
+        self._joined = False
         note_request(head, exchange)
         self._extend_request(at_ns, offset)
         if len(self._waiting) >= _MOST_WAITING:
@@ -192,7 +197,8 @@ class Http1:
             return Rest.NONE, 0
         self._answering = exchange
         if exchange is None:
-            self.not_followed = self.not_followed or "an answer came whose request was not seen"
+            if not self._joined:
+                self.not_followed = self.not_followed or "an answer came whose request was not seen"
             return _rest_of(head, "")
         if exchange is self._asking:
             self._end_request_body()  # what was seen of it must do: an answer came before its end

@@ -28,6 +28,10 @@ def test_an_answer_without_a_request_is_none():
     told, _, http = made()
     http.feed(False, 1, 0, OK, new_piece=True)
     assert told == []
+    assert http.not_followed == "an answer came whose request was not seen"
+    joined = Http1([], print, joined=True)
+    joined.feed(False, 1, 0, OK, new_piece=True)
+    assert joined.not_followed is None
     http.feed(True, 2, 0, GET, new_piece=True)
     http.feed(False, 3, len(OK), OK, new_piece=True)
     assert [(each.number, each.status) for each in told if isinstance(each, Exchange)] == [(1, 200)]
