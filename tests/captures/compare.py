@@ -216,7 +216,10 @@ def _resent(ends: tuple[int, int], end: Any, stream: Stream, mangled: Mangled) -
     if mangled.whole and mine != added:
         found.append(Difference("retransmits", ends, mine, added, "truth"))
     if mine != theirs:
-        why = "tshark takes a packet captured twice for one sent twice" if mangled.twice and mine == added else None
+        why = None
+        if mangled.whole and mine == added:
+            kind = "captured twice for one sent twice" if mangled.twice else "sent again for something else"
+            why = f"it is as often as was made; tshark takes a packet {kind}"
         found.append(Difference("retransmits", ends, mine, theirs, "tshark", why))
     return found
 

@@ -137,6 +137,15 @@ def early(world: World, keys: Path) -> list[dict[str, Any]]:
     return truth
 
 
+def ticket_12(world: World, keys: Path) -> None:
+    """A session of TLS 1.2 with a ticket, twice resumed."""
+    session = world.folder / "session12"
+    request = "GET /index.html HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    for words in (["-sess_out", str(session)], ["-sess_in", str(session)], ["-sess_in", str(session)]):
+        argv = ["openssl", "s_client", "-connect", "127.0.0.1:8402", "-ign_eof", "-servername", "localhost", "-tls1_2"]
+        world.run([*argv, "-keylogfile", str(keys), *words], text=request)
+
+
 def failed(world: World, keys: Path) -> list[dict[str, Any]]:
     """A client that trusts nobody, and one without a common version."""
     world.run(["curl", "-s", "--max-time", "5", f"https://{HOST}:8413/"], keys=keys)
@@ -158,6 +167,7 @@ SCENES: dict[str, Scene] = {
     "curl-12-per-process": again(8412, 4),
     "curl-12-ticket": resumed(8412),
     "curl-13-psk": resumed(8413),
+    "ticket-12": ticket_12,
     "curl-12-session-id": resumed(8422, "--tls-max", "1.2"),
     "curl-12-no-session": resumed(8424),
     "curl-13-stateful": resumed(8423),

@@ -46,6 +46,7 @@ SERVER = """
   }}
 """
 PORTS = {
+    8402: ("ssl", "ssl_protocols TLSv1.2; ssl_session_cache shared:b:1m;"),
     8412: ("ssl", "ssl_protocols TLSv1.2;"),
     8413: ("ssl", "ssl_protocols TLSv1.3;"),
     8414: ("ssl", "ssl_protocols TLSv1.2 TLSv1.3;"),

@@ -17,7 +17,7 @@ from tests.captures.scenes import SCENES
 from tests.captures.suite import compared, make, plan
 
 SOME = (
-    "curl-12-ticket", "curl-13-psk", "hello-retry", "http2-13", "plain-sse", "sse-proxied", "go-cache",
+    "ticket-12", "curl-12-session-id", "curl-13-psk", "hello-retry", "http2-13", "plain-sse", "sse-proxied", "go-cache",
     "node-resumes", "python-kept", "suites-12", "key-update", "early-data", "failed",
 )  # fmt: skip
 
