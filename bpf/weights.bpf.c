@@ -40,7 +40,7 @@ const struct weights_path_event *nd_layout_weights_path __attribute__((unused));
 ND_RING(weights_threads, 1 << 18);
 ND_RING(weights_files, 1 << 18);
 ND_RING(weights_requests, 1 << 18);
-ND_RING(weights_paths, 1 << 17);
+ND_RING(weights_paths, 1 << 18);
 
 __u64 nd_weights_skipped = 0; /* events that were left out where they came too fast */
 __u8 nd_weights_end = 0; /* the walk is the last one */
@@ -342,14 +342,14 @@ static __always_inline bool is_file(struct inode *inode)
 	return (BPF_CORE_READ(inode, i_mode) & ND_S_IFMT) == ND_S_IFREG;
 }
 
-static __always_inline void read_part(char *part, struct dentry___w *dentry)
+static __always_inline void read_part(char *part, __u32 room, struct dentry___w *dentry)
 {
-	bpf_probe_read_kernel_str(part, ND_PATH_PART, (const void *)BPF_CORE_READ(dentry, d_name.name));
+	bpf_probe_read_kernel_str(part, room, (const void *)BPF_CORE_READ(dentry, d_name.name));
 }
 
 #define ND_PART(N)                                                             \
 	do {                                                                   \
-		read_part(p->part_##N, dentry);                                \
+		read_part(p->part_##N, sizeof(p->part_##N), dentry);                                \
 		p->parts = N;                                                  \
 		parent = BPF_CORE_READ(dentry, d_parent);                      \
 		if (parent == dentry)                                          \
@@ -385,6 +385,10 @@ static __noinline int write_path(struct inode *inode, __u32 device, __u32 tgid)
 	ND_PART(6);
 	ND_PART(7);
 	ND_PART(8);
+	ND_PART(9);
+	ND_PART(10);
+	ND_PART(11);
+	ND_PART(12);
 done:
 	nd_submit_now(p);
 	return 0;

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In which direction a program goes through a file, from faults, reads and readahead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from netdiag.weights.model import File
+
+__all__ = ["Walk", "walk"]
+
+_MOST = 0.85
+"""So many of the steps in one direction are that direction."""
+_BACKWARD = 0.60
+_LEAST = 8
+_JUMPS = 0.5
+"""With this share of steps over 4 MiB the walk goes from place to place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """The direction and what shows it."""
+
+    direction: str | None
+    """forward, backward, random, jumping (forward or backward in wide steps); None = not seen."""
+    forward: int
+    backward: int
+    source: str | None
+    """faults (the page cache was asked), around (served from memory), reads, readahead."""
+
+
+def walk(file: File) -> Walk:
+    """Return the direction; of several signs the one with most steps."""
+    signs = (
+        ("faults", file.forward, file.backward),
+        ("around", file.around - file.around_backward, file.around_backward),
+        ("reads", file.gets - file.gets_backward, file.gets_backward),
+        (
+            "readahead",
+            file.readahead_waited + file.readahead_ahead - file.readahead_backward,
+            file.readahead_backward,
+        ),
+    )
+    source, forward, backward = max(signs, key=lambda sign: sign[1] + sign[2])
+    steps = forward + backward
+    if steps < _LEAST:
+        return Walk(direction=None, forward=forward, backward=backward, source=source if steps else None)
+    if forward >= _MOST * steps:
+        direction = "forward"
+    elif backward >= _BACKWARD * steps and (source != "faults" or file.near >= _JUMPS * steps):
+        direction = "backward"
+    else:
+        direction = "random"
+    if direction == "forward" and source == "faults" and file.near < _JUMPS * steps and file.faults >= 4 * _LEAST:
+        direction = "jumping"
+    return Walk(direction=direction, forward=forward, backward=backward, source=source)
