@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from netdiag.analysis.links import number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +29,9 @@ class Rows:
         self._keys = keys if self._order is None else keys[self._order]
         self._frame = frame
         self._columns: dict[str, Any] = {}
+        self._numbers: dict[str, NDArray[np.float64]] = {}
+        self._received: NDArray[np.bool_] | None = None
+        self._spans: dict[float, tuple[int, int]] | None = None
 
     def __bool__(self) -> bool:
         """Whether there are any."""
@@ -33,10 +39,34 @@ class Rows:
 
     def of(self, key: float, *names: str) -> list[tuple[Any, ...]]:
         """Return the columns `names` of the rows with that number as tuples; None for a column that is not there."""
-        low, high = (int(np.searchsorted(self._keys, key, side)) for side in ("left", "right"))
+        low, high = self._span(key)
         if low == high:
             return []
         return list(zip(*(self._column(name)[low:high].tolist() for name in names), strict=True))
+
+    def part(self, key: float, name: str) -> NDArray[np.float64]:
+        """Return one column of the rows with that number as numbers, NaN where there is none."""
+        if name not in self._numbers:
+            whole = self._column(name)
+            plain = whole.dtype.kind in "fiub"
+            self._numbers[name] = whole.astype(np.float64) if plain else np.array([number(one) for one in whole], float)
+        low, high = self._span(key)
+        return self._numbers[name][low:high]
+
+    def received(self, key: float) -> NDArray[np.bool_]:
+        """Tell which of the rows with that number are of what came in."""
+        if self._received is None:
+            self._received = np.asarray(self._column("direction") == "receive", bool)
+        low, high = self._span(key)
+        return self._received[low:high]
+
+    def _span(self, key: float) -> tuple[int, int]:
+        if self._spans is None:
+            keys = self._keys
+            starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else np.zeros(0, np.int64)
+            ends = [*starts[1:].tolist(), len(keys)]
+            self._spans = dict(zip(keys[starts].tolist(), zip(starts.tolist(), ends, strict=False), strict=True))
+        return self._spans.get(key, (0, 0))
 
     def _column(self, name: str) -> Any:
         if name not in self._columns:

@@ -6,12 +6,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import sub
 from statistics import median
+
+import numpy as np
 
 from netdiag.analysis.build import Seen, finding, milliseconds
 from netdiag.analysis.case import Case, Group
 from netdiag.analysis.http_calls import Asked, certainty, examples
-from netdiag.analysis.links import Link, known, number
+from netdiag.analysis.links import Link, known
 from netdiag.analysis.starved import covered, scheduling_of
 from netdiag.analysis.stream_pieces import Lag, Piece, Streams, streams_of
 from netdiag.analysis.stream_stalls import LEAST_MS, Stall, paths_of, stalls_of
@@ -206,6 +209,8 @@ def beats_of(stream: Streams, slow_ms: float) -> tuple[Beats, ...]:
     Before the first token that is no matter until `slow_ms` have passed.
     """
     is_beat = _told_beats(stream) if stream.told else _like_beats(stream)
+    if not any(is_beat):
+        return ()
     found = []
     run: list[Piece] = []
     before = stream.call.sent_ns
@@ -231,7 +236,10 @@ def _told_beats(stream: Streams) -> list[bool]:
 def _like_beats(stream: Streams) -> list[bool]:
     """Tell which pieces look like heartbeats: small, all of one size, a second or more apart, in a livelier stream."""
     pieces = stream.pieces
-    gaps = [(b.at_ns - a.at_ns) / _MS for a, b in pairwise(pieces)]
+    at = [piece.at_ns for piece in pieces]
+    gaps = [pause / _MS for pause in map(sub, at[1:], at)]
+    if not gaps or max(gaps) < 1000.0:
+        return [False] * len(pieces)
     sizes = [piece.bytes for piece in pieces]
     slow = [index > 0 and gaps[index - 1] >= 1000.0 and piece.bytes <= _SMALL for index, piece in enumerate(pieces)]
     beats = [size for size, is_slow in zip(sizes, slow, strict=True) if is_slow]
@@ -325,17 +333,16 @@ def _cut_by_size(case: Case, calls: Sequence[Asked]) -> list[Asked]:
     records = case.rows["records"]
 
     def last_length(call: Asked) -> float:
-        sizes = [
-            number(length)
-            for at, direction, kind, length in records.of(call.link.row, "at_ns", "direction", "type", "length")
-            if direction == "receive"
-            and kind == _APPLICATION_DATA
-            and call.first_byte_ns <= number(at) <= call.ended_ns
-        ]
-        return sizes[-1] if sizes else -1.0
+        row = call.link.row
+        at = records.part(row, "at_ns")
+        mine = records.received(row) & (records.part(row, "type") == _APPLICATION_DATA)
+        index = np.flatnonzero(mine & (at >= call.first_byte_ns) & (at <= call.ended_ns))
+        return float(records.part(row, "length")[index[-1]]) if len(index) else -1.0
 
     ended = [call for call in calls if known(call.ended_ns)]
     suspects = [call for call in ended if call.link.closed_by == "remote" and _at_its_end(call)]
+    if not suspects:
+        return []
     whole = {last_length(call) for call in ended if call not in suspects} - {-1.0}
     return [call for call in suspects if whole and last_length(call) not in whole | {-1.0}]
 

@@ -8,11 +8,15 @@ millisecond between them: then nobody knows what they say.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from operator import sub
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from netdiag.analysis.http_calls import Asked
+from netdiag.analysis.http_rows import Rows
 from netdiag.analysis.links import NAN, known, number, text
 
 if TYPE_CHECKING:
@@ -35,9 +39,14 @@ _SPOKEN = frozenset({"content", "reasoning"})
 _SILENT = frozenset({"role", HEARTBEAT, "done"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """One piece of a streamed answer. Instants in ns since the start, NaN = not known."""
+Floats = NDArray[np.float64]
+
+
+class Piece(NamedTuple):
+    """One piece of a streamed answer. Instants in ns since the start, NaN = not known.
+
+    A tuple, for a trace may have hundreds of thousands of them.
+    """
 
     at_ns: float
     """Arrival at the socket; the read where the arrival was not seen."""
@@ -77,17 +86,25 @@ class Streams:
     call: Asked
     pieces: tuple[Piece, ...]
     lags: tuple[Lag, ...]
+    told: bool = field(init=False, compare=False, repr=False)
+    """What the pieces say is known."""
+    tokens: tuple[Piece, ...] = field(init=False, compare=False, repr=False)
+    """The pieces with content or reasoning; where none is told, all but those that hold nothing."""
+    gaps_ms: tuple[float, ...] = field(init=False, compare=False, repr=False)
+    """Pauses between the arrivals of tokens, ms."""
 
-    @property
-    def told(self) -> bool:
-        """What the pieces say is known."""
-        return any(piece.kind for piece in self.pieces)
-
-    @property
-    def tokens(self) -> tuple[Piece, ...]:
-        """The pieces with content or reasoning; where none is told, all but those that hold nothing."""
-        spoken = tuple(piece for piece in self.pieces if piece.kind in _SPOKEN)
-        return spoken or tuple(piece for piece in self.pieces if piece.kind not in _SILENT)
+    def __post_init__(self) -> None:
+        """Work out what is asked for again and again."""
+        kinds = {piece.kind for piece in self.pieces}
+        tokens = self.pieces
+        if kinds & _SPOKEN:
+            tokens = tuple(piece for piece in tokens if piece.kind in _SPOKEN)
+        elif kinds & _SILENT:
+            tokens = tuple(piece for piece in tokens if piece.kind not in _SILENT)
+        at = [piece.at_ns for piece in tokens]
+        object.__setattr__(self, "told", any(kinds))
+        object.__setattr__(self, "tokens", tokens)
+        object.__setattr__(self, "gaps_ms", tuple([pause / _MS for pause in map(sub, at[1:], at)]))
 
     @property
     def first_token_ms(self) -> float:
@@ -98,12 +115,6 @@ class Streams:
         first = tokens[0].token_ns if known(tokens[0].token_ns) else tokens[0].at_ns
         return (first - self.call.sent_ns) / _MS
 
-    @property
-    def gaps_ms(self) -> tuple[float, ...]:
-        """Pauses between the arrivals of tokens, ms."""
-        at = [piece.at_ns for piece in self.tokens]
-        return tuple((later - earlier) / _MS for earlier, later in pairwise(at))
-
 
 def streams_of(case: Case, calls: Iterable[Asked]) -> tuple[Streams, ...]:
     """Return those calls whose answers came in pieces."""
@@ -111,37 +122,31 @@ def streams_of(case: Case, calls: Iterable[Asked]) -> tuple[Streams, ...]:
     if not calls:
         return ()
     memo = case.rows.memo
-    reads: dict[int, list[tuple[object, ...]]] = {}
     found = []
     for call in calls:
         key = ("stream", float(call.row))
         if key not in memo:
-            memo[key] = _stream_of(case, call, reads)
+            memo[key] = _stream_of(case, call)
         one = memo[key]
         if one is not None:
             found.append(one if one.call is call else replace(one, call=call))
     return tuple(found)
 
 
-def _stream_of(case: Case, call: Asked, reads: dict[int, list[tuple[object, ...]]]) -> Streams | None:
-    """Return a call whose answer came in pieces; `reads` keeps what was read on connections for the next call."""
+def _stream_of(case: Case, call: Asked) -> Streams | None:
+    """Return a call whose answer came in pieces."""
     chunks, records, bursts = case.rows["chunks"], case.rows["records"], case.rows["bursts"]
     mine = chunks.of(call.row, "at_ns", "read_ns", "bytes", "kind", "events", "token_ns") if chunks else []
     maybe = mine or call.source == "sockets" or (call.source == "records" and call.stream is not None)
     if not maybe:
         return None
-    at = call.link.row
-    if at not in reads:
-        rows = bursts.of(at, "direction", "arrived_ns", "began_ns", "ended_ns", "bytes", "tid")
-        reads[at] = [row for row in rows if row[0] == "receive"]
-    around = reads[at]
     if mine:
         pieces = _of_chunks(mine)
     elif call.source == "records":
-        pieces = _of_records(call, records.of(at, "at_ns", "direction", "type", "length"))
+        pieces = _of_records(call, records)
     else:
-        pieces = _of_reads(call, around)
-    return Streams(call=call, pieces=pieces, lags=_lags(call, around, pieces)) if pieces else None
+        pieces = _of_reads(call, bursts)
+    return Streams(call=call, pieces=pieces, lags=_lags(call, bursts, pieces)) if pieces else None
 
 
 def _of_chunks(rows: Sequence[tuple[object, ...]]) -> tuple[Piece, ...]:
@@ -162,62 +167,59 @@ def _of_chunks(rows: Sequence[tuple[object, ...]]) -> tuple[Piece, ...]:
     return tuple(sorted(found, key=lambda piece: piece.at_ns))
 
 
-def _of_records(call: Asked, rows: Sequence[tuple[object, ...]]) -> tuple[Piece, ...]:
+def _of_records(call: Asked, records: Rows) -> tuple[Piece, ...]:
     """Return runs of records; the head of the answer is no piece of it where it came alone."""
-    data = [
-        (number(at), number(length) + _HEADER)
-        for at, direction, kind, length in rows
-        if direction == "receive" and kind == _APPLICATION_DATA and call.first_byte_ns <= number(at) <= call.ended_ns
-    ]
-    runs = _runs(data)
-    return tuple(runs if known(call.fact("first_chunk_ms")) else runs[1:])
+    row = call.link.row
+    at = records.part(row, "at_ns")
+    mine = (at >= call.first_byte_ns) & (at <= call.ended_ns)
+    mine &= records.received(row) & (records.part(row, "type") == _APPLICATION_DATA)
+    runs = _runs(at[mine], records.part(row, "length")[mine] + _HEADER)
+    return runs if known(call.fact("first_chunk_ms")) else runs[1:]
 
 
-def _of_reads(call: Asked, rows: Sequence[tuple[object, ...]]) -> tuple[Piece, ...]:
+def _of_reads(call: Asked, bursts: Rows) -> tuple[Piece, ...]:
     """Return runs of plain reads where they look like a stream."""
-    inside = [
-        (number(arrived) if known(number(arrived)) else number(began), number(size))
-        for _, arrived, began, ended, size, _tid in rows
-        if call.first_byte_ns - _SLACK_NS <= number(began) and number(ended) <= call.ended_ns + _SLACK_NS
-    ]
-    pieces = _runs(inside)
+    row = call.link.row
+    began, arrived = bursts.part(row, "began_ns"), bursts.part(row, "arrived_ns")
+    mine = bursts.received(row) & (began >= call.first_byte_ns - _SLACK_NS)
+    mine &= bursts.part(row, "ended_ns") <= call.ended_ns + _SLACK_NS
+    pieces = _runs(np.where(np.isnan(arrived), began, arrived)[mine], bursts.part(row, "bytes")[mine])
     if len(pieces) < _MIN_PIECES or pieces[-1].at_ns - pieces[0].at_ns < _MIN_LENGTH_NS:
         return ()
     sizes = sorted(piece.bytes for piece in pieces)
-    return () if sizes[len(sizes) // 2] > _BULK else tuple(pieces)
+    return () if sizes[len(sizes) // 2] > _BULK else pieces
 
 
-def _runs(data: Sequence[tuple[float, float]]) -> list[Piece]:
-    runs: list[Piece] = []
-    last = NAN
-    for at, size in sorted(data):
-        if runs and at - last < _PAUSE_NS:
-            before = runs.pop()
-            runs.append(_run(before.at_ns, before.bytes + size))
-        else:
-            runs.append(_run(at, size))
-        last = at
-    return runs
+def _runs(at: Floats, size: Floats) -> tuple[Piece, ...]:
+    """Return what came with pauses before it as one piece each."""
+    if not len(at):
+        return ()
+    if (at[1:] < at[:-1]).any():
+        order = np.argsort(at, kind="stable")
+        at, size = at[order], size[order]
+    starts = np.flatnonzero(np.append(True, ~(at[1:] - at[:-1] < _PAUSE_NS)))
+    sums = np.add.reduceat(size, starts)
+    make = Piece._make
+    return tuple([make((when, NAN, many, None, NAN, NAN)) for when, many in zip(at[starts].tolist(), sums.tolist())])  # noqa: B905 - both have one a start
 
 
-def _run(at: float, size: float) -> Piece:
-    return Piece(at_ns=at, read_ns=NAN, bytes=size, kind=None, events=NAN, token_ns=NAN)
-
-
-def _lags(call: Asked, rows: Sequence[tuple[object, ...]], pieces: Sequence[Piece]) -> tuple[Lag, ...]:
+def _lags(call: Asked, bursts: Rows, pieces: Sequence[Piece]) -> tuple[Lag, ...]:
     """Return when data lay unread during the answer: from the kernel's reads, else from the chunks. Overlaps joined."""
+    row = call.link.row
+    mine = bursts.received(row)
+    start, end = bursts.part(row, "arrived_ns"), bursts.part(row, "began_ns")
+    lay = mine & (end >= call.first_byte_ns - _SLACK_NS) & (start <= call.ended_ns)
     spans: list[tuple[float, float, float]] = []
-    for _, arrived, began, _ended, _size, tid in rows:
-        start, end = number(arrived), number(began)
-        if known(start) and call.first_byte_ns - _SLACK_NS <= end and start <= call.ended_ns:
-            spans.append((max(start, call.first_byte_ns), end, number(tid)))
-    if not rows:
+    if lay.any():
+        columns = (np.maximum(start[lay], call.first_byte_ns), end[lay], bursts.part(row, "tid")[lay])
+        spans = list(zip(*(column.tolist() for column in columns), strict=True))
+    elif not mine.any():
         spans = [(p.at_ns, p.read_ns, NAN) for p in pieces if known(p.read_ns) and p.read_ns > p.at_ns]
     joined: list[Lag] = []
-    for start, end, tid in sorted(spans, key=lambda span: span[:2]):
-        if joined and start <= joined[-1].to_ns:
+    for start_ns, end_ns, tid in sorted(spans, key=lambda span: span[:2]):
+        if joined and start_ns <= joined[-1].to_ns:
             before = joined.pop()
-            joined.append(Lag(from_ns=before.from_ns, to_ns=max(before.to_ns, end), tid=before.tid))
-        elif end > start:
-            joined.append(Lag(from_ns=start, to_ns=end, tid=tid))
+            joined.append(Lag(from_ns=before.from_ns, to_ns=max(before.to_ns, end_ns), tid=before.tid))
+        elif end_ns > start_ns:
+            joined.append(Lag(from_ns=start_ns, to_ns=end_ns, tid=tid))
     return tuple(joined)

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
 from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from netdiag.analysis.build import Seen, finding, milliseconds
 from netdiag.analysis.case import Case, Group
 from netdiag.analysis.http_calls import Asked, examples
-from netdiag.analysis.links import NAN, known, number
+from netdiag.analysis.http_rows import Rows
+from netdiag.analysis.links import NAN
 from netdiag.analysis.starved import Scheduling, scheduling_of
 from netdiag.analysis.stream_pieces import streams_of
 from netdiag.analysis.whatif import first_token, what_if
@@ -30,8 +33,6 @@ _EARLY = 4
 _WAIT_MS = 50.0
 _SLACK_NS = 1e6
 
-_Rows = Sequence[tuple[object, ...]]
-
 
 def analyze(case: Case) -> list[Finding]:
     """Return one finding per code and group."""
@@ -41,36 +42,35 @@ def analyze(case: Case) -> list[Finding]:
     for group in case.groups:
         calls = case.asked_by(group)
         streamed = [stream.call for stream in streams_of(case, calls)] if records else []
-        rows = [
-            (
-                call,
-                records.of(call.link.row, "at_ns", "direction", "type", "length"),
-                bursts.of(call.link.row, "direction", "ended_ns", "bytes", "calls"),
-            )
-            for call in streamed
-        ]
+        rows = [_Streamed(call, records, bursts) for call in streamed]
         found += [_tiny(group, calls, rows, work), _large(group, calls, rows)]
     return [finding(case, seen) for seen in found if seen is not None]
 
 
-_Streamed = Sequence[tuple[Asked, _Rows, _Rows]]
+class _Streamed(NamedTuple):
+    """A streamed call, with the records and reads of all connections."""
+
+    call: Asked
+    records: Rows
+    bursts: Rows
 
 
 # --- tiny reads -------------------------------------------------------------------------------------------------------
 
 
-def _tiny(group: Group, calls: Sequence[Asked], rows: _Streamed, work: Scheduling) -> Seen | None:
+def _tiny(group: Group, calls: Sequence[Asked], rows: Sequence[_Streamed], work: Scheduling) -> Seen | None:
     hit: list[tuple[Asked, float, float]] = []
     for call, records, bursts in rows:
-        count = sum(_is_answer(call, row) for row in records)
-        reads = sum(
-            number(calls_)
-            for way, ended, _, calls_ in bursts
-            if way == "receive" and call.first_byte_ns - _SLACK_NS <= number(ended) <= call.ended_ns + _SLACK_NS
-        )
         busy = work.ran_ms(call.pid, call.first_byte_ns, call.ended_ns)
         lasted = (call.ended_ns - call.first_byte_ns) / _MS
-        if count >= 10 and reads / count > _READS and lasted > 0 and busy > _CPU_SHARE * lasted:
+        if not (lasted > 0 and busy > _CPU_SHARE * lasted):
+            continue
+        row = call.link.row
+        at, ended = records.part(row, "at_ns"), bursts.part(row, "ended_ns")
+        count = int(np.count_nonzero(_answers(call, records) & (at <= call.ended_ns)))
+        mine = bursts.received(row) & (ended >= call.first_byte_ns - _SLACK_NS) & (ended <= call.ended_ns + _SLACK_NS)
+        reads = float(bursts.part(row, "calls")[mine].sum())
+        if count >= 10 and reads / count > _READS:
             hit.append((call, reads / count, busy / lasted))
     if len(hit) < 3:
         return None
@@ -91,15 +91,18 @@ def _tiny(group: Group, calls: Sequence[Asked], rows: _Streamed, work: Schedulin
     )
 
 
-def _is_answer(call: Asked, row: tuple[object, ...]) -> bool:
-    at, direction, kind, _ = row
-    return direction == "receive" and kind == _APPLICATION_DATA and call.first_byte_ns <= number(at) <= call.ended_ns
+def _answers(call: Asked, records: Rows) -> NDArray[np.bool_]:
+    """Tell which records of its connection hold data that came since the answer began."""
+    row = call.link.row
+    data = records.received(row) & (records.part(row, "type") == _APPLICATION_DATA)
+    began: NDArray[np.bool_] = data & (records.part(row, "at_ns") >= call.first_byte_ns)
+    return began
 
 
 # --- large records ----------------------------------------------------------------------------------------------------
 
 
-def _large(group: Group, calls: Sequence[Asked], rows: _Streamed) -> Seen | None:
+def _large(group: Group, calls: Sequence[Asked], rows: Sequence[_Streamed]) -> Seen | None:
     """The first record of an answer is large, and its last byte came long after its first."""
     hit: list[tuple[Asked, float, float]] = []
     for call, records, bursts in rows:
@@ -139,22 +142,23 @@ def _readable(waited: Mapping[int, float]) -> Callable[[Asked], float]:
     return first_token_read
 
 
-def _first_record(call: Asked, records: _Rows, bursts: _Rows) -> tuple[float, float]:
+def _first_record(call: Asked, records: Rows, bursts: Rows) -> tuple[float, float]:
     """Return how long the first large record of the answer took to arrive (ms), and its size; NaN where there is none.
 
     It is one of the first few: the head of the answer and the size of its first chunk may have records of their own.
     Its end is where the bytes that the program had read reach it: both count the same bytes of the connection.
     """
-    came = [(number(at), number(length) + _HEADER, kind) for at, way, kind, length in records if way == "receive"]
-    answer = [i for i, (at, _, kind) in enumerate(came) if kind == _APPLICATION_DATA and at >= call.first_byte_ns]
-    index = next((i for i in answer[:_EARLY] if came[i][1] >= _LARGE), -1)
+    row = call.link.row
+    length = records.part(row, "length") + _HEADER
+    early = np.flatnonzero(_answers(call, records))[:_EARLY]
+    index = next((i for i in early.tolist() if length[i] >= _LARGE), -1)
     if index < 0:
         return NAN, NAN
-    ends = list(accumulate(size for _, size, _ in came))
-    reads = sorted((number(ended), number(size)) for way, ended, size, _ in bursts if way == "receive")
-    total = list(accumulate(size for _, size in reads))
-    at = bisect_left(total, ends[index])
-    if at >= len(reads):
-        return NAN, came[index][1]
-    done = reads[at][0]
-    return ((done - came[index][0]) / _MS if known(done) else NAN), came[index][1]
+    end = float(length[: index + 1][records.received(row)[: index + 1]].sum())
+    mine = bursts.received(row)
+    ended, size = bursts.part(row, "ended_ns")[mine], bursts.part(row, "bytes")[mine]
+    order = np.lexsort((size, ended))
+    at = int(np.searchsorted(np.cumsum(size[order]), end))
+    if at >= len(order):
+        return NAN, float(length[index])
+    return float(ended[order[at]] - records.part(row, "at_ns")[index]) / _MS, float(length[index])
