@@ -361,6 +361,9 @@ static __always_inline void handle_io(struct sock *sk, int size, __u8 direction)
 			io.out_of_order = nd_out_of_order(tp) - s->out_of_order;
 			s->out_of_order = nd_out_of_order(tp);
 		}
+		if (s->numbers.missing > s->missing) /* it falls where one was late */
+			io.missing = s->numbers.missing - s->missing;
+		s->missing = s->numbers.missing;
 		if (tp && !nd_unread(tp, nd_fin_received(sk)))
 			s->arrived = 0;
 		/* once all is read, a window that was not announced anew holds nobody back */

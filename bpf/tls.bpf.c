@@ -280,6 +280,38 @@ static __always_inline void handle_segment(struct follow *f)
 		lose(f); /* more records than are looked at in one packet */
 }
 
+#define MAX_LEFT_OUT 64 /* more at once is another way of numbering */
+
+/* Note the number of a packet of the peer: struct nd_numbers. Offloads join packets whose numbers follow each other. */
+static __always_inline void note_number(struct __sk_buff *skb, struct nd_numbers *n)
+{
+	__u32 joined = skb->gso_segs;
+	__u8 head[6];
+	__u16 number;
+	__s16 ahead;
+
+	if (bpf_skb_load_bytes(skb, 0, head, sizeof(head)) || head[0] >> 4 != 4)
+		return;
+	number = (__u16)head[4] << 8 | head[5];
+	ahead = number - n->next;
+	if (!n->started || !ahead) {
+		n->started = 1;
+		if (n->usual < 0xffff)
+			n->usual++;
+	} else {
+		if (n->odd < 0xffff)
+			n->odd++;
+		if (ahead < -1 && ahead >= -MAX_LEFT_OUT) {
+			if (n->missing)
+				n->missing--; /* it was late, not missing */
+			return;
+		}
+		if (ahead > 0 && ahead <= MAX_LEFT_OUT)
+			n->missing += ahead;
+	}
+	n->next = number + (joined ? joined : 1);
+}
+
 static __always_inline void handle_packet(struct __sk_buff *skb, __u8 direction)
 {
 	struct follow f = { .skb = skb, .direction = direction };
@@ -291,7 +323,11 @@ static __always_inline void handle_packet(struct __sk_buff *skb, __u8 direction)
 	if (!sk)
 		return;
 	f.s = bpf_sk_storage_get(&tcp_sockets, sk, 0, 0);
-	if (!f.s || f.s->wire_mode == ND_MODE_DONE)
+	if (!f.s)
+		return;
+	if (direction == ND_RECEIVE)
+		note_number(skb, &f.s->numbers);
+	if (f.s->wire_mode == ND_MODE_DONE)
 		return;
 	if (!nd_segment(skb, &f.seg))
 		return;

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from netdiag.analysis.links import Link, known, number
 from netdiag.analysis.stream_pieces import Piece, Streams, streams_of
 
@@ -17,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LEAST_MS", "Blame", "Path", "Stall", "paths_of", "stalls_of", "told", "usual_ms"]
 
-Blame = Literal["server", "network", "reader"]
+Blame = Literal["server", "network", "reader", "unknown"]
+Floats = NDArray[np.float64]
 
 _MS = 1e6
 LEAST_MS = 300.0
@@ -30,6 +34,10 @@ _TICKS_MS = (1.0, 4.0, 10.0, 0.001)
 _CALIBRATE_NS = 200e6
 _ROUGHLY = (0.7, 1.4)
 _SHORTEST_TRIP_MS = 2.0
+_ALONE_MS, _ALONE_TIMES = 200.0, 1.5
+"""How long the shortest timer for one lost segment is (RFC 6298 as Linux has it)."""
+_TIMER_MS = 2000.0
+"""A timer that rang several times: longer pauses of a way that loses data show in more than their end."""
 _TRIP_OF = (0.4, 2.5)
 _CATCH_UP_TRIPS = 6.0
 _ALONE_OF = 0.4
@@ -66,6 +74,9 @@ class Path:
 
     resent: tuple[float, ...] = ()
     """When segments were sent again, by either end that was traced; ns, sorted."""
+    missing: tuple[tuple[float, float], ...] | None = None
+    """When reads followed packets of the peer that never came, and how many those were; by time. None: it does not
+    number its packets, or nobody looked."""
     behind: tuple[tuple[float, float], ...] = ()
     """When reads followed segments that had come out of order, and how many those were; by time."""
     ticks: tuple[tuple[float, float], ...] = ()
@@ -92,7 +103,7 @@ def limit_ms(gaps: Sequence[float], index: int) -> float:
 def stalls_of(stream: Streams, path: Path) -> tuple[Stall, ...]:
     """Return the stalls between tokens, each with its blame. Fewer than four pauses show no cadence, and no stall."""
     gaps = stream.gaps_ms
-    if len(gaps) < 4:
+    if len(gaps) < 4 or max(gaps) < LEAST_MS:
         return ()
     tokens = stream.tokens
     found = []
@@ -112,9 +123,15 @@ def _blamed(stream: Streams, tokens: Sequence[Piece], index: int, path: Path) ->
     unread = sum(max(0.0, min(lag.to_ns, end) - max(lag.from_ns, start)) for lag in stream.lags) / (end - start)
     if unread >= _MOST_OF and known(link.zero_window_ms) and link.zero_window_ms >= _MOST_OF * (end - start) / _MS:
         return stall("reader", "the receive buffer was full, so nothing more could come", 0.85)
+    lost = _lost(path, start, end, link)
+    if lost:
+        what = "packet" if lost == 1 else "packets"
+        return stall("network", f"{lost:.0f} {what} of the server never came", 0.95)
     # what came behind a hole may be counted a moment after the hole was filled
     edge = _EDGE_NS + (2 * link.rtt_ms * _MS if known(link.rtt_ms) else 0.0)
-    behind = sum(count for at, count in path.behind if start < at <= end + edge)
+    behind = 0.0
+    if path.missing is None:
+        behind = sum(count for at, count in path.behind if start < at <= end + edge)
     resent = bisect_right(path.resent, end) - bisect_left(path.resent, start)
     if resent or behind:
         what = "segment" if resent + behind == 1 else "segments"
@@ -123,13 +140,38 @@ def _blamed(stream: Streams, tokens: Sequence[Piece], index: int, path: Path) ->
     late = _late_ms(path, start, end)
     if late >= _LATE_OF * (end - start) / _MS:
         return stall("network", f"the server had sent it {late:.0f} ms earlier, by its own clock", 0.85)
+    if path.missing is not None:
+        return stall("server", f"every packet that the server sent came, {_window(link)}", 0.95)
     reads = path.reads or [(piece.at_ns, piece.bytes) for piece in tokens if known(piece.bytes)]
     if _slow_start(reads, start, end, link):
         return stall("network", "one segment, a round trip later all that had piled up: sent again after loss", 0.7)
-    open_ = "the window stood open" if not link.zero_window_ms else "the window was not the reason"
+    if _near_end(reads, end, link) and (end - start) / _MS < _TIMER_MS:
+        return stall("unknown", "too little came after it to tell a server that stopped from loss", 0.5)
     if path.watched:
-        return stall("server", f"no segment lost or sent again, {open_}", 0.9)
-    return stall("server", f"no sign of loss on this side, {open_}", 0.75)
+        return stall("server", f"no segment lost or sent again, {_window(link)}", 0.9)
+    return stall("server", f"no sign of loss on this side, {_window(link)}", 0.75)
+
+
+def _window(link: Link) -> str:
+    return "the window stood open" if not link.zero_window_ms else "the window was not the reason"
+
+
+def _lost(path: Path, start: float, end: float, link: Link) -> float:
+    """Return how many packets of the peer were lost in a pause; 0 where they do not explain it.
+
+    One of them alone is missed after a round trip, at the latest when its timer ends: what lasts far longer has another
+    reason, and that one was lost when it was over.
+    """
+    lost = sum(count for at, count in path.missing or () if start < at <= end + _EDGE_NS)
+    trip = link.rtt_ms if known(link.rtt_ms) else 0.0
+    explained = usual_ms([(b[0] - a[0]) / _MS for a, b in pairwise(path.reads)]) + _ALONE_MS + 2 * trip
+    return lost if lost > 1 or (end - start) / _MS < _ALONE_TIMES * explained else 0.0
+
+
+def _near_end(reads: Sequence[tuple[float, float]], end: float, link: Link) -> bool:
+    """Tell whether the data ends so soon after a pause on a long way that nothing shows what had piled up."""
+    trips = _CATCH_UP_TRIPS * link.rtt_ms * _MS
+    return link.rtt_ms >= _SHORTEST_TRIP_MS and bool(reads) and reads[-1][0] <= end + trips
 
 
 def _late_ms(path: Path, start: float, end: float) -> float:
@@ -196,7 +238,12 @@ def told(case: Case) -> dict[int, list[dict[str, object]]]:
         late = [lag for lag in stream.lags if lag.ms >= LEAST_MS]
         stalls += [(lag.from_ns, lag.ms, "reader", "data lay in the socket until the program read it") for lag in late]
         found[stream.call.row] = [
-            {"at_ms": (at - stream.call.sent_ns) / _MS, "gap_ms": ms, "blame": blame, "why": why}
+            {
+                "at_ms": (at - stream.call.sent_ns) / _MS,
+                "gap_ms": ms,
+                "blame": None if blame == "unknown" else blame,
+                "why": why,
+            }
             for at, ms, blame, why in sorted(stalls)
         ]
     return found
@@ -213,20 +260,28 @@ def paths_of(case: Case, links: Iterable[Link]) -> Mapping[int, Path]:
         if link.row in found:
             continue
         twin = ends.get((link.remote_ip, link.remote_port, link.local_ip, link.local_port))
-        got = reads.of(link.row, "direction", "arrived_ns", "ended_ns", "out_of_order", "sent_tick", "bytes")
-        rows = [row for row in got if row[0] == "receive"]
+        mine = reads.received(link.row)
+        names = ("arrived_ns", "ended_ns", "out_of_order", "sent_tick", "bytes", "missing")
+        arrived, ended, strays, tick, size, gone = (reads.part(link.row, name)[mine] for name in names)
         again = [number(at) for end in (link.row, twin) if end is not None for (at,) in resent.of(end, "at_ns")]
-        strays = [
-            (number(arrived) if known(number(arrived)) else number(ended), number(count))
-            for _, arrived, ended, count, _tick, _size in rows
-        ]
-        clock = [(number(arrived), number(tick)) for _, arrived, _, _, tick, _ in rows]
-        came = [(number(arrived), number(size)) for _, arrived, *_, size in rows if known(number(arrived))]
+        there = ~np.isnan(arrived)
+        at = np.where(there, arrived, ended)
         found[link.row] = Path(
             resent=tuple(sorted(again)),
-            behind=tuple(sorted((at, count) for at, count in strays if count > 0)),
-            ticks=tuple(sorted((at, tick) for at, tick in clock if known(at) and tick > 0)),
-            reads=tuple(sorted(came)),
-            watched=any(known(count) for _, count in strays),
+            missing=_missing(at, gone),
+            behind=_pairs(at, strays, strays > 0),
+            ticks=_pairs(arrived, tick, there & (tick > 0)),
+            reads=_pairs(arrived, size, there),
+            watched=not np.isnan(strays).all(),
         )
     return found
+
+
+def _missing(at: Floats, count: Floats) -> tuple[tuple[float, float], ...] | None:
+    """Return when packets were missing, and how many; None where the numbers tell nothing, to the end or ever."""
+    return None if not len(count) or np.isnan(count[-1]) else _pairs(at, count, count > 0)
+
+
+def _pairs(at: Floats, values: Floats, which: NDArray[np.bool_]) -> tuple[tuple[float, float], ...]:
+    """Return instants with their values, by time."""
+    return tuple(sorted(zip(at[which].tolist(), values[which].tolist(), strict=True))) if which.any() else ()

@@ -52,7 +52,8 @@ def bursts(events: Columns, found: Sockets) -> pd.DataFrame:
         "calls": _sum(events.integers("calls"), starts),
         "first_bytes": events.integers("first_bytes")[starts],
         "max_lag_ms": _lag(events, direction, starts),
-        "out_of_order": _out_of_order(events, starts),
+        "out_of_order": _counted(events, starts, "out_of_order", IoFlags.ORDER),
+        "missing": _counted(events, starts, "missing", IoFlags.NUMBERED),
         "sent_tick": np.where(direction[starts] == Direction.RECEIVE, events.known("sent_tick")[starts], np.nan),
         "pid": events.known("tgid")[starts],
         "tid": events.known("tid")[starts],
@@ -73,12 +74,13 @@ def _lag(events: Columns, direction: Ints, starts: Ints) -> Any:
     return np.where(longest < 0, np.nan, longest)
 
 
-def _out_of_order(events: Columns, starts: Ints) -> Any:
-    """Return the segments that came out of order before each burst; NaN for sends, and where they were not counted."""
+def _counted(events: Columns, starts: Ints, name: str, flag: IoFlags) -> Any:
+    """Return what was counted of segments before each burst; NaN for sends, and where it was not counted (`flag`)."""
     if not len(starts):
         return np.zeros(0)
-    counted = events.integers("flags") & IoFlags.ORDER != 0
-    total = np.add.reduceat(np.where(counted, events.integers("out_of_order"), 0), starts).astype(np.float64)
+    counted = events.integers("flags") & flag != 0
+    counts = events.count(name)
+    total = np.add.reduceat(np.where(counted, counts, 0.0), starts)
     return np.where(counted[starts], total, np.nan)
 
 

@@ -88,6 +88,7 @@ class IoFlags(IntFlag):
 
     CONTINUED = 1
     ORDER = 2
+    NUMBERED = 4
 
 
 class ProcessKind(IntEnum):

@@ -41,7 +41,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     ),
     "bursts": _ordered(
         """connection direction began_ns ended_ns arrived_ns bytes calls first_bytes max_lag_ms pid tid close_notify
-        out_of_order sent_tick""",
+        out_of_order sent_tick missing""",
         _typed(int64="connection", bool="close_notify", object="direction"),
     ),
     "retransmits": _ordered("connection at_ns bytes", _typed(int64="connection")),

@@ -97,6 +97,7 @@ enum nd_direction { ND_SEND = 1, ND_RECEIVE = 2, ND_RETRANSMIT = 3 };
 enum nd_io_flags {
 	ND_IO_CONTINUED = 1, /* flushed while it may still grow: join with the next */
 	ND_IO_ORDER = 2, /* receive: segments out of order were counted */
+	ND_IO_NUMBERED = 4, /* receive: the sender numbers its packets, so those that never came were counted */
 };
 
 /*
@@ -119,6 +120,8 @@ struct tcp_io_event {
 	__u8 flags; /* enum nd_io_flags */
 	__u16 out_of_order; /* receive: segments that came before others that were missing, since the last burst */
 	__u32 sent_tick; /* receive: the sender's time stamp on its first byte's segment (RFC 7323), 0 = none */
+	__u16 missing; /* receive: packets that were numbered and never came, since the last burst */
+	__u16 reserved[3];
 };
 
 enum nd_process_kind {

@@ -24,6 +24,7 @@ struct nd_io {
 	__u8 direction;
 	__u32 sent_tick;
 	__u32 out_of_order;
+	__u32 missing;
 };
 
 static __always_inline void nd_take_owner(struct nd_sock *s)
@@ -74,6 +75,12 @@ static __always_inline void nd_note_io_owner(struct nd_sock *s, __u32 tgid, __u3
 	}
 }
 
+/* Enough packets had the number that was next to say so of a connection. */
+static __always_inline bool nd_is_numbered(const struct nd_numbers *n)
+{
+	return n->usual >= 8 && n->odd <= n->usual / 2;
+}
+
 static __always_inline void nd_flush_burst(struct nd_sock *s, __u64 cookie, __u64 now, __u8 flags)
 {
 	__u32 direction = __sync_lock_test_and_set(&s->burst.direction, 0);
@@ -96,9 +103,13 @@ static __always_inline void nd_flush_burst(struct nd_sock *s, __u64 cookie, __u6
 	e->tgid = s->burst.tgid;
 	e->tid = s->burst.tid;
 	e->direction = direction;
-	e->flags = flags | (direction == ND_RECEIVE && nd_counts_order() ? ND_IO_ORDER : 0);
+	e->flags = flags;
+	if (direction == ND_RECEIVE)
+		e->flags |= (nd_counts_order() ? ND_IO_ORDER : 0) | (nd_is_numbered(&s->numbers) ? ND_IO_NUMBERED : 0);
 	e->out_of_order = s->burst.out_of_order > 0xffff ? 0xffff : s->burst.out_of_order;
 	e->sent_tick = s->burst.sent_tick;
+	e->missing = s->burst.missing > 0xffff ? 0xffff : s->burst.missing;
+	__builtin_memset(e->reserved, 0, sizeof(e->reserved));
 	nd_submit(io_events, e);
 }
 
@@ -113,6 +124,7 @@ static __always_inline void nd_note_burst(struct nd_sock *s, __u64 cookie, const
 		b->bytes += io->bytes;
 		b->calls++;
 		b->out_of_order += io->out_of_order;
+		b->missing += io->missing;
 		if (lag > b->max_lag)
 			b->max_lag = lag;
 		return;
@@ -127,6 +139,7 @@ static __always_inline void nd_note_burst(struct nd_sock *s, __u64 cookie, const
 	b->tid = io->tid;
 	b->sent_tick = io->sent_tick;
 	b->out_of_order = io->out_of_order;
+	b->missing = io->missing;
 	b->direction = io->direction;
 }
 

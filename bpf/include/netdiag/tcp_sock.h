@@ -18,6 +18,7 @@ struct nd_burst {
 	__u32 tid;
 	__u32 sent_tick;
 	__u32 out_of_order;
+	__u32 missing;
 	__u32 direction; /* 0 = none pending; taken by exchange, so that it is written once */
 };
 
@@ -34,6 +35,19 @@ struct nd_wire {
 	__u8 lost; /* the thread is lost: look for a header at the start of a packet */
 	__u8 resynced;
 	__u8 ciphered; /* a ChangeCipherSpec passed */
+};
+
+/*
+ * Numbers of the peer's packets. Linux numbers those of each connection one by one (IPv4's id, net/ipv4/ip_output.c,
+ * ip_select_ident_segs()), whether they carry data or not, and one that is sent again has a number of its own: a number
+ * that was left out is a packet that did not come. Others number at random, over all connections, or not at all.
+ */
+struct nd_numbers {
+	__u16 next;
+	__u16 usual; /* packets with the number that was next */
+	__u16 odd; /* and with any other */
+	__u8 started;
+	__u32 missing; /* numbers left out so far */
 };
 
 enum nd_wire_mode { ND_MODE_UNKNOWN = 0, ND_MODE_TLS = 1, ND_MODE_DONE = 2 };
@@ -65,6 +79,8 @@ struct nd_sock {
 	__u32 syn_retransmits;
 	__u32 arrived_tick; /* time stamp on the segment of `arrived` */
 	__u32 out_of_order; /* segments, as counted at the last read */
+	__u32 missing; /* packets, as counted at the last read */
+	struct nd_numbers numbers;
 	__s32 error;
 	__u8 role;
 	__u8 closed_by;
