@@ -69,6 +69,11 @@ def is_unknown(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
+    kind = type(value)
+    if kind is float:
+        return math.isfinite(value)
+    if kind is int or value is None:
+        return kind is int
     return isinstance(value, Real) and not is_unknown(value)
 
 

@@ -12,7 +12,9 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from netdiag.analysis.links import Link, changed, column, known, number
+import numpy as np
+
+from netdiag.analysis.links import Link, changed, known
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +35,7 @@ def with_answers(links: Sequence[Link], bursts: pd.DataFrame) -> tuple[Link, ...
     """Return the connections with the pieces of their answers counted, and with `farewell` and `cut_off` settled."""
     pieces, farewells = _received(bursts)
     counted = [_counted(link, pieces[link.row]) if link.row in pieces else link for link in links]
-    told = [changed(link, farewell=link.row in farewells or _unread_alert(link)) for link in counted]
+    told = [changed(link, farewell=True) if link.row in farewells or _unread_alert(link) else link for link in counted]
     whole = _whole_sizes(told)
     return tuple(
         changed(link, cut_off=True) if _cut_off(link, whole.get((link.pid, link.remote), ())) else link for link in told
@@ -45,18 +47,20 @@ _Pieces = tuple[list[float], list[float]]
 
 def _received(bursts: pd.DataFrame) -> tuple[dict[int, _Pieces], set[int]]:
     """Return begin and end of the received bursts of each connection, and which got a closing alert of the peer."""
-    pieces: dict[int, _Pieces] = {}
-    farewells: set[int] = set()
-    names = ("connection", "direction", "began_ns", "ended_ns", "close_notify")
-    for row, direction, began, ended, notify in zip(*(column(bursts, name) for name in names), strict=True):
-        if direction != "receive":
-            continue
-        if notify:
-            farewells.add(int(row))
-            continue
-        begins, ends = pieces.setdefault(int(row), ([], []))
-        begins.append(number(began))
-        ends.append(number(ended))
+    if not len(bursts):
+        return {}, set()
+    came = (bursts["direction"] == "receive").to_numpy()
+    notify = bursts["close_notify"].to_numpy().astype(bool)
+    row, began, ended = (bursts[name].to_numpy() for name in ("connection", "began_ns", "ended_ns"))
+    farewells = set(row[came & notify].tolist())
+    mine = np.flatnonzero(came & ~notify)
+    mine = mine[np.argsort(row[mine], kind="stable")]
+    starts = np.flatnonzero(np.diff(row[mine], prepend=-1))
+    begins, ends, until = began[mine].tolist(), ended[mine].tolist(), [*starts[1:].tolist(), len(mine)]
+    pieces = {
+        one: (begins[start:end], ends[start:end])
+        for one, start, end in zip(row[mine[starts]].tolist(), starts.tolist(), until, strict=False)
+    }
     return pieces, farewells
 
 

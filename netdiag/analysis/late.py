@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from netdiag.analysis.links import Link, changed, column, known
+import numpy as np
+
+from netdiag.analysis.links import Link, changed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,13 +23,13 @@ _HEADER = 5
 
 def with_late(links: Sequence[Link], records: pd.DataFrame) -> tuple[Link, ...]:
     """Return the connections with the bytes that came after their program's own close; unknown without records."""
-    followed: set[int] = set()
-    late: dict[int, float] = {}
-    names = ("connection", "at_ns", "direction", "type", "length")
-    for row, at, direction, kind, length in zip(*(column(records, name) for name in names), strict=True):
-        link = links[int(row)]
-        followed.add(link.row)
-        data = direction == "receive" and kind == _APPLICATION_DATA and length != _ALERT_13
-        if data and link.closed_by == "local" and known(link.closing_ns) and at > link.closing_ns:
-            late[link.row] = late.get(link.row, 0.0) + length + _HEADER
-    return tuple(changed(link, late_bytes=late.get(link.row, 0.0)) if link.row in followed else link for link in links)
+    if not len(records):
+        return tuple(links)
+    row, at, length = (records[name].to_numpy() for name in ("connection", "at_ns", "length"))
+    closed = np.array([link.closing_ns if link.closed_by == "local" else np.nan for link in links])
+    late = (at > closed[row]) & (records["type"] == _APPLICATION_DATA).to_numpy() & (length != _ALERT_13)
+    late[late] = (records["direction"].to_numpy()[late] == "receive").astype(bool)
+    found: dict[int, float] = dict.fromkeys(np.unique(row).tolist(), 0.0)
+    for one, size in zip(row[late].tolist(), length[late].tolist(), strict=True):
+        found[one] += size + _HEADER
+    return tuple(changed(link, late_bytes=found[link.row]) if link.row in found else link for link in links)
