@@ -18,7 +18,7 @@ from netdiag.weights.mounts import network
 from netdiag.weights.surroundings import Memory
 from netdiag.weights.walk import walk
 
-__all__ = ["Case", "judge", "make", "order"]
+__all__ = ["Case", "is_weights", "judge", "make", "order"]
 
 _PAGE = 4096
 _KIB, _MIB = 1 << 10, 1 << 20
@@ -43,7 +43,7 @@ class Case:
     @property
     def files(self) -> tuple[File, ...]:
         """Files that may be weights: large ones that are no libraries."""
-        return tuple(file for file in self.load.files if file.size >= _LEAST and ".so" not in _base(file))
+        return tuple(file for file in self.load.files if is_weights(file))
 
     def mine(self, file: File) -> bool:
         """Tell whether the thread whose time is explained touched the file, or one of its process."""
@@ -57,6 +57,11 @@ class Case:
     def share(self, ms: float) -> float:
         """Return the share of the load's time."""
         return ms / self.identity.wall_ms if self.identity.wall_ms > 0 else 0.0
+
+
+def is_weights(file: File) -> bool:
+    """Tell whether a file may hold weights: it is one by its header, or large and no library."""
+    return file.size >= _LEAST and (file.format is not None or ".so" not in _base(file))
 
 
 def _base(file: File) -> str:
@@ -192,7 +197,7 @@ def _inputs(case: Case) -> Iterator[Finding]:
             yield one
 
 
-def _input(case: Case, file: File) -> Finding | None:  # noqa: PLR0911 - one return per cause
+def _input(case: Case, file: File) -> Finding | None:  # noqa: C901, PLR0911 - one return per cause
     asked = _main_requests(file)
     if asked is None or asked.bytes < _LEAST / 4:
         return None

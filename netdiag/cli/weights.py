@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`netdiag weights`: trace how model weights get from disk to memory to the GPU, and say what slows it."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netdiag.cli.options import Output, output_options
+from netdiag.cli.targets import target_options
+from netdiag.errors import NetdiagError, Unsupported, UsageError
+
+if TYPE_CHECKING:
+    from netdiag.processes import Target
+    from netdiag.tracing.request import TraceRequest, TraceResult
+
+__all__ = ["command"]
+
+_NEEDS_FILE = ("json", "ndjson", "csv")
+_PROBES = ("process", "weights")
+
+
+@click.command(
+    "weights",
+    short_help="Say how model weights get from disk to memory to the GPU, and what slows it.",
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+)
+@target_options
+@click.option("--duration", metavar="S", type=float, help="End after S seconds; CMD runs on.")
+@click.option("--save", metavar="FILE", type=click.Path(path_type=Path), help="Keep the recording as FILE.")
+@click.option("--no-keep", is_flag=True, help="Keep no recording as `last`.")
+@click.option(
+    "--if-unavailable",
+    type=click.Choice(("run", "fail")),
+    default="fail",
+    show_default=True,
+    help="What to do with CMD where no probe can load.",
+)
+@click.option("--as-root", is_flag=True, help="Under sudo: run CMD as root, not as the user who called.")
+@click.option("--keep-argv", is_flag=True, help="Record the values in command lines as well.")
+@output_options
+@click.argument("argv", metavar="[-- CMD ARG...]", nargs=-1, type=click.UNPROCESSED)
+def command(*, target: Target, argv: tuple[str, ...], output: Output, **chosen: Any) -> int:
+    """Trace how CMD, or the processes that match, bring files into memory.
+
+    Where the time of the loading thread went is printed as a sum, with the cause that costs
+    most first. Nothing is changed: no cache is dropped and no setting written.
+
+    \b
+    netdiag weights -- python load.py
+    netdiag weights --pid 4711 --duration 60
+    """  # noqa: D301 - click reads the control character
+    if sys.platform != "linux":
+        raise Unsupported(f"tracing needs the Linux kernel, and this is {sys.platform}")
+    from netdiag.cli.results import reserve, say
+    from netdiag.tracing import trace
+
+    request = _request(target, argv, chosen)
+    _check(request, output)
+    output = dataclasses.replace(output, reserved=reserve(output.file))
+    result = trace(request, None, say)
+    try:
+        return _finish(request, result, output)
+    except NetdiagError as error:
+        error.exit_code = result.command_status or error.exit_code
+        raise
+    finally:
+        result.discard()
+
+
+def _request(target: Target, argv: tuple[str, ...], chosen: Mapping[str, Any]) -> TraceRequest:
+    from netdiag.tracing.request import IfUnavailable, TraceRequest
+
+    return TraceRequest(
+        target=target,
+        command=argv,
+        duration_s=chosen["duration"],
+        save=chosen["save"],
+        keep=not chosen["no_keep"],
+        probes=_PROBES,
+        if_unavailable=IfUnavailable(chosen["if_unavailable"]),
+        as_root=chosen["as_root"],
+        keep_argv=chosen["keep_argv"],
+    )
+
+
+def _check(request: TraceRequest, output: Output) -> None:
+    target = request.target
+    if not (request.command or target.pids or target.exe or target.cgroups or target.containers or target.pods):
+        raise UsageError(
+            "name a command or whom to trace: the whole machine would be too much",
+            hint="netdiag weights -- python load.py, or netdiag weights --pid P",
+        )
+    if request.command and output.format in _NEEDS_FILE and output.file is None:
+        raise UsageError(
+            f"--format {output.format} with a command needs -o FILE",
+            hint="stdout belongs to the command: its output stays whole",
+        )
+    if request.duration_s is not None and not 0 < request.duration_s < 1e9:
+        raise UsageError("--duration needs a number of seconds above 0")
+    if request.save is not None and not request.save.absolute().parent.is_dir():
+        raise UsageError(f"--save {request.save}: there is no such folder")
+
+
+def _finish(request: TraceRequest, result: TraceResult, output: Output) -> int:
+    from netdiag.cli.results import gate, say
+    from netdiag.cli.trace import exit_status, farewell
+
+    gated = 0
+    if result.recording is not None:
+        document = _document(request, result.recording, output)
+        _write(document, output, to_stderr=bool(request.command))
+        gated = gate(document, output)
+    say(farewell(request, result))
+    return exit_status(result, gated)
+
+
+def _document(request: TraceRequest, recording: Path, output: Output) -> dict[str, Any]:
+    from datetime import UTC, datetime
+
+    from netdiag import config
+    from netdiag.recording import reader
+    from netdiag.weights.document import build
+    from netdiag.weights.examine import examine
+
+    read = reader.read(recording)
+    examined = examine(read, candidates=request.command)
+    ignores = config.load(output.config)
+    reported, ignored = config.split(list(examined.findings), ignores, datetime.now(UTC).date())
+    return build(read, examined.load, examined.memory, reported, ignored=ignored)
+
+
+def _write(document: Mapping[str, Any], output: Output, *, to_stderr: bool) -> None:
+    from netdiag.cli.options import wants_color
+    from netdiag.cli.results import write_text
+    from netdiag.render import Options
+    from netdiag.render.weights import render
+
+    fallback = sys.stderr if to_stderr else sys.stdout
+    color = output.color == "always" if output.file else wants_color(output.color, fallback)
+    options = Options(color=color, verbose=output.verbose > 0, rows=output.rows)
+    write_text(render(output.format, document, options), output.file, fallback, output.reserved)

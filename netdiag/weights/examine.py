@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a recording and the machine around it to what is said of a load."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from netdiag.findings import Finding
+from netdiag.recording.reader import Recording
+from netdiag.weights.identity import identity
+from netdiag.weights.judge import Case, judge
+from netdiag.weights.model import Load
+from netdiag.weights.reading import load_of
+from netdiag.weights.surroundings import Memory, enrich, memory_of
+
+__all__ = ["Examined", "examine"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """A load and what follows from it."""
+
+    load: Load
+    memory: Memory
+    findings: tuple[Finding, ...]
+
+
+def examine(
+    recording: Recording, *, candidates: Sequence[str] = (), memory: Memory | None = None, **more: Any
+) -> Examined:
+    """Return what a recording shows, with what this machine says of its files now.
+
+    `more`: members of the `Load` that others measured (copies). Raises InputUnreadable where the probe did not run.
+    """
+    load = replace(enrich(load_of(recording), candidates), **more)
+    held = memory or memory_of()
+    said = identity(load)
+    found = judge(Case(load=load, identity=said, memory=held)) if said else []
+    return Examined(load=load, memory=held, findings=tuple(found))
