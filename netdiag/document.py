@@ -35,7 +35,7 @@ from netdiag.values import (
     to_texts,
 )
 
-__all__ = ["SCHEMA", "Source", "Traced", "build"]
+__all__ = ["SCHEMA", "Source", "Traced", "build", "event_rows"]
 
 SCHEMA = "netdiag.trace/1"
 """Name and major version of the document: within a major version fields are only added."""
@@ -145,6 +145,22 @@ def build(
 
 
 # --- lists of events ----------------------------------------------------------------------------------------------
+
+
+def event_rows(kind: str, tables: Traced, base_ns: int, ids: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return one list of the document, in the order of the table, which may be a part of the whole one.
+
+    `base_ns` is the header's realtime clock; `ids` has for each connection of all an object with its `id`.
+    """
+    instant = instants(base_ns)
+    if kind == "connections":
+        return _connections(tables, instant)
+    if kind == "handshakes":
+        return _handshakes(tables, instant, ids)
+    if kind == "requests":
+        return _requests(tables, instant, ids)
+    spec = {"resolutions": _resolution_spec, "processes": _process_spec}[kind]
+    return _rows(getattr(tables, kind, None), spec(instant))
 
 
 def _rows(frame: pd.DataFrame | None, spec: Spec) -> list[dict[str, Any]]:

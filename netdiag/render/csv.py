@@ -11,7 +11,7 @@ from typing import Any
 from netdiag.render import Options
 from netdiag.values import dumps
 
-__all__ = ["render"]
+__all__ = ["cell", "flat", "render"]
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What a spreadsheet takes for a formula when a text starts with it."""
@@ -19,24 +19,26 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def render(document: Mapping[str, Any], options: Options) -> str:
     """Return the list `options.rows` with a head line; only the head line where the list is empty."""
-    rows = [dict(_flat(row)) for row in document[options.rows]]
+    rows = [dict(flat(row)) for row in document[options.rows]]
     names = list(dict.fromkeys(name for row in rows for name in row))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(names or [f"no {options.rows}"])
-    writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
+    writer.writerows([cell(row.get(name)) for name in names] for row in rows)
     return out.getvalue()
 
 
-def _flat(row: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(row: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the members of a row, those of nested objects as `outer_inner`."""
     for key, value in row.items():
         if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{key}_")
+            yield from flat(value, f"{prefix}{key}_")
         else:
             yield f"{prefix}{key}", value
 
 
-def _cell(value: Any) -> str | int | float:
+def cell(value: Any) -> str | int | float:
+    """Return what stands for a value: empty for unknown, lists as JSON, nothing that a spreadsheet would compute."""
     if value is None or value in ({}, []):
         return ""
     if isinstance(value, bool):
