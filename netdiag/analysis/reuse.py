@@ -12,6 +12,7 @@ from netdiag.analysis.claims import Check, Claim, at_exit
 from netdiag.analysis.links import Link, known
 from netdiag.analysis.lost_client import client_idle_expiry, client_per_call, client_per_thread
 from netdiag.analysis.lost_frozen import frozen_process
+from netdiag.analysis.lost_headers import by_headers, or_per_call
 from netdiag.analysis.lost_loop import loop_per_call
 from netdiag.analysis.lost_pool import cold_burst, pool_split, pool_too_small
 from netdiag.analysis.lost_process import process_per_call
@@ -78,7 +79,8 @@ def _claims(case: Case, group: Group) -> list[Claim]:
         claim = check(group, rest)
         # a check may look at connections beyond the lost ones; those that have a cause keep it
         if claim is not None and 2 * sum(link.row in taken for link in claim.lost) < len(claim.lost):
-            claims += or_closed_early(claim)
+            settled = by_headers(claim, case.asked_by(group))
+            claims += [part for one in or_per_call(group, settled) for part in or_closed_early(one)]
             taken |= {link.row for link in claim.lost}
             rest = [link for link in rest if link.row not in taken]
     burst = None if claims else cold_burst(group, rest)
