@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netdiag.analysis.links import Link, known, number
-from netdiag.analysis.stream_pieces import Piece, Streams, streams_of
+from netdiag.analysis.stream_pieces import Lag, Piece, Streams, streams_of
 
 if TYPE_CHECKING:
     from netdiag.analysis.case import Case
@@ -36,6 +36,8 @@ _ROUGHLY = (0.7, 1.4)
 _SHORTEST_TRIP_MS = 2.0
 _ALONE_MS, _ALONE_TIMES = 200.0, 1.5
 """How long the shortest timer for one lost segment is (RFC 6298 as Linux has it)."""
+_LEAST_DUE, _CAUGHT_UP = 3.0, 0.5
+_MANY = 3
 _TIMER_MS = 2000.0
 """A timer that rang several times: longer pauses of a way that loses data show in more than their end."""
 _TRIP_OF = (0.4, 2.5)
@@ -115,57 +117,110 @@ def stalls_of(stream: Streams, path: Path) -> tuple[Stall, ...]:
 
 def _blamed(stream: Streams, tokens: Sequence[Piece], index: int, path: Path) -> Stall:
     start, end = tokens[index].at_ns, tokens[index + 1].at_ns
+    blame, why, sure = (
+        _reader(stream, tokens[index + 1], start, end) or _network(stream, path, start, end) or _rest(stream, path, end)
+    )
+    if blame == "unknown" and (end - start) / _MS >= _TIMER_MS:
+        blame, why, sure = "server", f"no sign of loss on this side, {_window(stream.call.link)}", 0.75
+    return Stall(stream=stream, from_ns=start, to_ns=end, blame=blame, why=why, sure=sure)
 
-    def stall(blame: Blame, why: str, sure: float) -> Stall:
-        return Stall(stream=stream, from_ns=start, to_ns=end, blame=blame, why=why, sure=sure)
 
+_Verdict = tuple[Blame, str, float]
+
+
+def _reader(stream: Streams, after: Piece, start: float, end: float) -> _Verdict | None:
     link = stream.call.link
     unread = sum(max(0.0, min(lag.to_ns, end) - max(lag.from_ns, start)) for lag in stream.lags) / (end - start)
-    if unread >= _MOST_OF and known(link.zero_window_ms) and link.zero_window_ms >= _MOST_OF * (end - start) / _MS:
-        return stall("reader", "the receive buffer was full, so nothing more could come", 0.85)
-    lost = _lost(path, start, end, link)
-    if lost:
-        what = "packet" if lost == 1 else "packets"
-        return stall("network", f"{lost:.0f} {what} of the server never came", 0.95)
-    # what came behind a hole may be counted a moment after the hole was filled
-    edge = _EDGE_NS + (2 * link.rtt_ms * _MS if known(link.rtt_ms) else 0.0)
-    behind = 0.0
-    if path.missing is None:
-        behind = sum(count for at, count in path.behind if start < at <= end + edge)
-    resent = bisect_right(path.resent, end) - bisect_left(path.resent, start)
-    if resent or behind:
-        what = "segment" if resent + behind == 1 else "segments"
-        how = "sent again" if resent else "out of order: others before them were lost"
-        return stall("network", f"{resent or behind:.0f} {what} {how}", 0.9)
+    if unread < _MOST_OF:
+        return None
+    if known(link.zero_window_ms) and link.zero_window_ms >= _MOST_OF * (end - start) / _MS:
+        return "reader", "the receive buffer was full, so nothing more could come", 0.85
+    if after.at_ns == after.read_ns:  # its arrival is not known
+        return "reader", "data lay in the socket until the program read it", 0.8
+    return None
+
+
+def _network(stream: Streams, path: Path, start: float, end: float) -> _Verdict | None:
+    link = stream.call.link
+    signs, many = _signs(path, start, end, link)
+    if signs and (many or _explains(stream, path, start, end)):
+        return "network", signs, 0.9
     late = _late_ms(path, start, end)
     if late >= _LATE_OF * (end - start) / _MS:
-        return stall("network", f"the server had sent it {late:.0f} ms earlier, by its own clock", 0.85)
+        return "network", f"the server had sent it {late:.0f} ms earlier, by its own clock", 0.85
+    if signs:
+        return "server", f"{signs}, but it did not go on as if it had sent meanwhile", 0.7
     if path.missing is not None:
-        return stall("server", f"every packet that the server sent came, {_window(link)}", 0.95)
-    reads = path.reads or [(piece.at_ns, piece.bytes) for piece in tokens if known(piece.bytes)]
-    if _slow_start(reads, start, end, link):
-        return stall("network", "one segment, a round trip later all that had piled up: sent again after loss", 0.7)
-    if _near_end(reads, end, link) and (end - start) / _MS < _TIMER_MS:
-        return stall("unknown", "too little came after it to tell a server that stopped from loss", 0.5)
+        return "server", f"every packet that the server sent came, {_window(link)}", 0.95
+    if _slow_start(_reads(stream, path), start, end, link):
+        return "network", "one segment, a round trip later all that had piled up: sent again after loss", 0.7
+    return None
+
+
+def _rest(stream: Streams, path: Path, end: float) -> _Verdict:
+    link = stream.call.link
+    if _near_end(_reads(stream, path), end, link):
+        return "unknown", "too little came after it to tell a server that stopped from loss", 0.5
     if path.watched:
-        return stall("server", f"no segment lost or sent again, {_window(link)}", 0.9)
-    return stall("server", f"no sign of loss on this side, {_window(link)}", 0.75)
+        return "server", f"no segment lost or sent again, {_window(link)}", 0.9
+    return "server", f"no sign of loss on this side, {_window(link)}", 0.75
+
+
+def _reads(stream: Streams, path: Path) -> Sequence[tuple[float, float]]:
+    return path.reads or [(piece.at_ns, piece.bytes) for piece in stream.tokens if known(piece.bytes)]
 
 
 def _window(link: Link) -> str:
     return "the window stood open" if not link.zero_window_ms else "the window was not the reason"
 
 
-def _lost(path: Path, start: float, end: float, link: Link) -> float:
-    """Return how many packets of the peer were lost in a pause; 0 where they do not explain it.
-
-    One of them alone is missed after a round trip, at the latest when its timer ends: what lasts far longer has another
-    reason, and that one was lost when it was over.
-    """
+def _signs(path: Path, start: float, end: float, link: Link) -> tuple[str, bool]:
+    """Return what in a pause shows loss, empty where nothing does; and whether that is more than chance brings."""
     lost = sum(count for at, count in path.missing or () if start < at <= end + _EDGE_NS)
+    if lost:
+        return f"{lost:.0f} {'packet' if lost == 1 else 'packets'} of the server never came", lost >= _MANY
+    # what came behind a hole may be counted a moment after the hole was filled
+    edge = _EDGE_NS + (2 * link.rtt_ms * _MS if known(link.rtt_ms) else 0.0)
+    behind = sum(count for at, count in path.behind if start < at <= end + edge)
+    first, last = bisect_left(path.resent, start), bisect_right(path.resent, end)
+    resent = last - first
+    if not resent and not behind:
+        return "", False
+    how = "sent again" if resent else "out of order: others before them were lost"
+    early = bool(resent) and path.resent[first] <= (start + end) / 2  # something was under way then
+    many = early or resent >= _MANY or behind >= _MANY
+    return f"{resent or behind:.0f} {'segment' if resent + behind == 1 else 'segments'} {how}", many
+
+
+def _explains(stream: Streams, path: Path, start: float, end: float) -> bool:
+    """Tell whether a little loss is what a pause is from, not what befell the first packets after it.
+
+    Where the way stood still the server went on, and what is due comes as soon as the way is open again; where the
+    server stood still nothing is due. Where that can't be seen, a pause is as long as one lost packet can make it, or
+    several are lost.
+    """
+    link = stream.call.link
+    usual, ms = usual_ms([gap for gap in stream.gaps_ms if gap >= 1.0]), (end - start) / _MS
     trip = link.rtt_ms if known(link.rtt_ms) else 0.0
-    explained = usual_ms([(b[0] - a[0]) / _MS for a, b in pairwise(path.reads)]) + _ALONE_MS + 2 * trip
-    return lost if lost > 1 or (end - start) / _MS < _ALONE_TIMES * explained else 0.0
+    due = ms / usual - 1 if usual > 0 else 0.0
+    if due >= _LEAST_DUE:
+        until = end + max(_CATCH_UP_TRIPS * trip, 2 * usual) * _MS
+        came, last = _events(stream, end - _EDGE_NS, until)
+        if came - 1 - (last - end) / _MS / usual >= _CAUGHT_UP * due:
+            return True
+        if stream.tokens[-1].at_ns > until:
+            return False
+    lost = sum(count for at, count in path.missing or () if start < at <= end + _EDGE_NS)
+    return path.missing is None or lost > 1 or ms < _ALONE_TIMES * (usual + _ALONE_MS + 2 * trip)
+
+
+def _events(stream: Streams, start: float, end: float) -> tuple[float, float]:
+    """Return how many events came from `start` to `end` (where they are not told: usual pieces), and when the last."""
+    inside = [piece for piece in stream.tokens if start <= piece.at_ns <= end]
+    sizes = sorted(piece.bytes for piece in stream.tokens if known(piece.bytes))
+    usual = max(sizes[len(sizes) // 2], 1.0) if sizes else 1.0
+    count = sum(p.events if known(p.events) else p.bytes / usual if known(p.bytes) else 1.0 for p in inside)
+    return count, inside[-1].at_ns if inside else end
 
 
 def _near_end(reads: Sequence[tuple[float, float]], end: float, link: Link) -> bool:
@@ -234,6 +289,7 @@ def told(case: Case) -> dict[int, list[dict[str, object]]]:
         stalls = [
             (stall.from_ns, stall.ms, str(stall.blame), stall.why)
             for stall in stalls_of(stream, paths[stream.call.link.row])
+            if stall.blame != "reader" or not any(lag.ms >= LEAST_MS and _meets(lag, stall) for lag in stream.lags)
         ]
         late = [lag for lag in stream.lags if lag.ms >= LEAST_MS]
         stalls += [(lag.from_ns, lag.ms, "reader", "data lay in the socket until the program read it") for lag in late]
@@ -247,6 +303,10 @@ def told(case: Case) -> dict[int, list[dict[str, object]]]:
             for at, ms, blame, why in sorted(stalls)
         ]
     return found
+
+
+def _meets(lag: Lag, stall: Stall) -> bool:
+    return lag.from_ns < stall.to_ns and stall.from_ns < lag.to_ns
 
 
 def paths_of(case: Case, links: Iterable[Link]) -> Mapping[int, Path]:

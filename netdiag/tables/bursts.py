@@ -52,8 +52,8 @@ def bursts(events: Columns, found: Sockets) -> pd.DataFrame:
         "calls": _sum(events.integers("calls"), starts),
         "first_bytes": events.integers("first_bytes")[starts],
         "max_lag_ms": _lag(events, direction, starts),
-        "out_of_order": _counted(events, starts, "out_of_order", IoFlags.ORDER),
-        "missing": _counted(events, starts, "missing", IoFlags.NUMBERED),
+        "out_of_order": _out_of_order(events, starts),
+        "missing": _missing(events, starts, rows),
         "sent_tick": np.where(direction[starts] == Direction.RECEIVE, events.known("sent_tick")[starts], np.nan),
         "pid": events.known("tgid")[starts],
         "tid": events.known("tid")[starts],
@@ -74,14 +74,27 @@ def _lag(events: Columns, direction: Ints, starts: Ints) -> Any:
     return np.where(longest < 0, np.nan, longest)
 
 
-def _counted(events: Columns, starts: Ints, name: str, flag: IoFlags) -> Any:
-    """Return what was counted of segments before each burst; NaN for sends, and where it was not counted (`flag`)."""
+def _out_of_order(events: Columns, starts: Ints) -> Any:
+    """Return the segments that came out of order before each burst; NaN for sends, and where they were not counted."""
     if not len(starts):
         return np.zeros(0)
-    counted = events.integers("flags") & flag != 0
-    counts = events.count(name)
-    total = np.add.reduceat(np.where(counted, counts, 0.0), starts)
+    counted = events.integers("flags") & IoFlags.ORDER != 0
+    total = np.add.reduceat(np.where(counted, events.integers("out_of_order"), 0), starts).astype(np.float64)
     return np.where(counted[starts], total, np.nan)
+
+
+def _missing(events: Columns, starts: Ints, rows: Ints) -> Any:
+    """Return the packets that never came before each burst; NaN for sends, and where their numbers tell nothing.
+
+    That shows after some packets, but they are counted from the first one on.
+    """
+    if not len(starts):
+        return np.zeros(0)
+    received = events.integers("direction") == Direction.RECEIVE
+    numbered = received & (events.integers("flags") & IoFlags.NUMBERED != 0)
+    last = {row: bool(flag) for row, flag in zip(rows[received].tolist(), numbered[received].tolist(), strict=True)}
+    sure = np.array([last.get(row, False) for row in rows[starts].tolist()], bool) & received[starts]
+    return np.where(sure, np.add.reduceat(events.count("missing"), starts), np.nan)
 
 
 def retransmits(events: Columns, found: Sockets) -> pd.DataFrame:
