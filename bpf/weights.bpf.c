@@ -36,13 +36,13 @@ const struct weights_path_event *nd_layout_weights_path __attribute__((unused));
 
 #define ND_FLUSH_NS 100000000ULL
 #define ND_NEAR_PAGES 1024
+#define ND_STORM 24 /* events between two samples on a processor: 12,000 a second */
 
 ND_RING(weights_threads, 1 << 18);
 ND_RING(weights_files, 1 << 18);
 ND_RING(weights_requests, 1 << 18);
 ND_RING(weights_paths, 1 << 18);
 
-__u64 nd_weights_skipped = 0; /* events that were left out where they came too fast */
 __u8 nd_weights_end = 0; /* the walk is the last one */
 
 struct nd_thread {
@@ -133,8 +133,7 @@ struct nd_room {
 	struct nd_thread thread;
 	struct nd_file file;
 	struct nd_requests requests;
-	__u64 window_began;
-	__u32 in_window;
+	__u32 in_window; /* events since the last sample on this processor */
 	__u32 turn;
 };
 
@@ -475,21 +474,17 @@ static __always_inline void finish_file(struct nd_file *f, struct inode *inode, 
 }
 
 /* Of a storm only one in sixteen is looked at: returns what one counts for, 0 = leave it out. */
-static __always_inline __u32 weigh(__u64 now)
+static __always_inline __u32 weigh(void)
 {
 	struct nd_room *r = room();
 
 	if (!r)
 		return 0;
-	if (now - r->window_began > 10000000ULL) {
-		r->window_began = now;
-		r->in_window = 0;
-	}
-	if (++r->in_window <= 500)
+	if (r->in_window < ND_STORM) {
+		r->in_window++;
 		return 1;
-	if (++r->turn & 15)
-		return 0;
-	return 16;
+	}
+	return ++r->turn & 15 ? 0 : 16;
 }
 
 #define ND_APART(A, B) ((A) > (B) ? (A) - (B) : (B) - (A))
@@ -497,18 +492,18 @@ static __always_inline __u32 weigh(__u64 now)
 SEC("tp_btf/mm_filemap_fault")
 int BPF_PROG(weights_fault, struct address_space___w *mapping, unsigned long index)
 {
-	struct nd_thread *t = current_thread();
+	__u32 weight = weigh();
+	struct nd_thread *t;
 	struct inode *inode;
 	struct nd_file *f;
-	__u32 weight;
 	__u64 now;
 
+	if (!weight)
+		return 0;
+	t = current_thread();
 	if (!t)
 		return 0;
 	now = bpf_ktime_get_ns();
-	weight = weigh(now);
-	if (!weight)
-		return 0;
 	inode = BPF_CORE_READ(mapping, host);
 	f = file_of(t, inode, now);
 	if (!f)
@@ -530,26 +525,30 @@ int BPF_PROG(weights_fault, struct address_space___w *mapping, unsigned long ind
 SEC("tp_btf/mm_filemap_map_pages")
 int BPF_PROG(weights_around, struct address_space___w *mapping, unsigned long first, unsigned long last)
 {
-	struct nd_thread *t = current_thread();
+	__u32 weight = weigh();
+	struct nd_thread *t;
 	struct inode *inode;
 	struct nd_file *f;
-	__u32 weight;
 	__u64 now;
 
+	if (!weight)
+		return 0;
+	t = current_thread();
 	if (!t)
 		return 0;
 	now = bpf_ktime_get_ns();
-	weight = weigh(now);
-	if (!weight)
-		return 0;
 	inode = BPF_CORE_READ(mapping, host);
 	f = file_of(t, inode, now);
 	if (!f)
 		return 0;
 	f->e.around += weight;
 	f->e.around_pages += weight * (last - first + 1);
-	if (f->last_around != ~0ULL && first < f->last_around)
-		f->e.around_backward += weight;
+	if (f->last_around != ~0ULL) {
+		if (first < f->last_around)
+			f->e.around_backward += weight;
+		if (ND_APART(first, f->last_around) <= ND_NEAR_PAGES)
+			f->e.around_near += weight;
+	}
 	f->last_around = first;
 	finish_file(f, inode, now);
 	return 0;
@@ -558,18 +557,18 @@ int BPF_PROG(weights_around, struct address_space___w *mapping, unsigned long fi
 SEC("tp_btf/mm_filemap_get_pages")
 int BPF_PROG(weights_get, struct address_space___w *mapping, unsigned long first, unsigned long last)
 {
-	struct nd_thread *t = current_thread();
+	__u32 weight = weigh();
+	struct nd_thread *t;
 	struct inode *inode;
 	struct nd_file *f;
-	__u32 weight;
 	__u64 now;
 
+	if (!weight)
+		return 0;
+	t = current_thread();
 	if (!t)
 		return 0;
 	now = bpf_ktime_get_ns();
-	weight = weigh(now);
-	if (!weight)
-		return 0;
 	inode = BPF_CORE_READ(mapping, host);
 	f = file_of(t, inode, now);
 	if (!f)
@@ -842,12 +841,15 @@ int weights_sample(struct bpf_perf_event_data *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();
+	struct nd_room *r = room();
 	struct nd_thread *t;
 	struct inode *inode;
 	struct nd_file *f;
 	__u64 now;
 	__u8 class;
 
+	if (r)
+		r->in_window = 0;
 	if (!tid)
 		return 0;
 	t = current_thread();

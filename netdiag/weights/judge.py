@@ -28,6 +28,7 @@ _SMALL_READ = 32 * _KIB
 _CALL_MS = 0.0005
 """A system call without its work: half a microsecond."""
 _BLOCKED = 0.30
+_FAULTS = ("faults", "around")
 _CRITICAL, _WARNING = 0.20, 0.05
 _ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 
@@ -224,7 +225,7 @@ def _input(case: Case, file: File) -> Finding | None:  # noqa: C901, PLR0911 - o
             case, "weights.readahead-off", file, cost_ms=cost, confidence=0.9, values=facts,
             what_if=_after(case, asked, 128 * _KIB, 1),
         )  # fmt: skip
-    if way.direction == "backward" and way.source == "faults" and mean < 512 * _KIB:
+    if way.direction == "backward" and way.source in _FAULTS and file.readahead_ahead < 0.2 * asked.count:
         return _finding(
             case, "weights.backward-walk", file, cost_ms=cost, confidence=0.95 if way.backward >= 64 else 0.8,
             values={**facts, "backward": f"{way.backward:,}", "steps": f"{way.forward + way.backward:,}"},
@@ -236,13 +237,14 @@ def _input(case: Case, file: File) -> Finding | None:  # noqa: C901, PLR0911 - o
             case, "weights.network-filesystem", file, cost_ms=cost, confidence=0.95, values=facts,
             what_if=_after(case, asked, 16 * _MIB, 8),
         )  # fmt: skip
-    if way.direction in ("random", "jumping") and way.source == "faults":
-        touched = file.faults * _PAGE
-        if asked.bytes > 2 * touched:
+    if way.direction in ("random", "jumping") and way.source in _FAULTS:
+        least, most = max(file.faults, file.around) * _PAGE, max(file.faults * _PAGE, file.around_bytes)
+        if asked.bytes > 2 * least and case.share(case.waited_ms) >= _BLOCKED:
             return _finding(
-                case, "weights.random-amplification", file, cost_ms=cost, confidence=0.8,
-                values={**facts, "fetched": format_bytes(asked.bytes), "touched": format_bytes(touched),
-                        "times": f"{asked.bytes / touched:.1f}"},
+                case, "weights.random-amplification", file, cost_ms=cost,
+                confidence=0.85 if asked.bytes > 2 * most else 0.6,
+                values={**facts, "fetched": format_bytes(asked.bytes), "touched": format_bytes(least),
+                        "times": f"{asked.bytes / least:.1f}"},
                 what_if=f"in the order of the file at most {format_bytes(file.size)} pass, once, in large requests",
             )  # fmt: skip
     if file.thread_changes >= 64 and file.thread_changes > 0.2 * (file.faults + ahead) and mean <= 128 * _KIB:
@@ -295,7 +297,7 @@ def _hidden(case: Case) -> Iterator[Finding]:
         case,
         "weights.hidden-io-wait",
         cost_ms=waited,
-        severity=Severity.WARNING,
+        severity=Severity.INFO,
         confidence=0.9,
         values={
             "majors": f"{thread.major_faults:,}",

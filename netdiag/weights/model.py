@@ -116,6 +116,7 @@ class File:
     around: int
     around_bytes: int
     around_backward: int
+    around_near: int
     readahead_waited: int
     readahead_ahead: int
     readahead_backward: int

@@ -130,6 +130,7 @@ def _files(recording: Recording, records: Records, start: int) -> Iterator[File]
             around=int(one["around"]),
             around_bytes=int(one["around_pages"]) * _PAGE,
             around_backward=int(one["around_backward"]),
+            around_near=int(one["around_near"]),
             readahead_waited=int(one["readahead_waited"]),
             readahead_ahead=int(one["readahead_ahead"]),
             readahead_backward=int(one["readahead_backward"]),

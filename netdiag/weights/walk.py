@@ -22,7 +22,7 @@ class Walk:
     """The direction and what shows it."""
 
     direction: str | None
-    """forward, backward, random, jumping (forward or backward in wide steps); None = not seen."""
+    """forward, backward, random, jumping (forward in wide steps); None = not seen."""
     forward: int
     backward: int
     source: str | None
@@ -32,25 +32,25 @@ class Walk:
 def walk(file: File) -> Walk:
     """Return the direction; of several signs the one with most steps."""
     signs = (
-        ("faults", file.forward, file.backward),
-        ("around", file.around - file.around_backward, file.around_backward),
-        ("reads", file.gets - file.gets_backward, file.gets_backward),
+        ("faults", file.forward, file.backward, file.near),
+        ("around", file.around - file.around_backward, file.around_backward, file.around_near),
+        ("reads", file.gets - file.gets_backward, file.gets_backward, None),
         (
             "readahead",
             file.readahead_waited + file.readahead_ahead - file.readahead_backward,
             file.readahead_backward,
+            None,
         ),
     )
-    source, forward, backward = max(signs, key=lambda sign: sign[1] + sign[2])
+    source, forward, backward, near = max(signs, key=lambda sign: sign[1] + sign[2])
     steps = forward + backward
     if steps < _LEAST:
         return Walk(direction=None, forward=forward, backward=backward, source=source if steps else None)
-    if forward >= _MOST * steps:
-        direction = "forward"
-    elif backward >= _BACKWARD * steps and (source != "faults" or file.near >= _JUMPS * steps):
+    far = near is not None and near < _JUMPS * steps
+    if backward >= _BACKWARD * steps and not far:
         direction = "backward"
+    elif forward >= _MOST * steps:
+        direction = "jumping" if far else "forward"
     else:
         direction = "random"
-    if direction == "forward" and source == "faults" and file.near < _JUMPS * steps and file.faults >= 4 * _LEAST:
-        direction = "jumping"
     return Walk(direction=direction, forward=forward, backward=backward, source=source)

@@ -71,6 +71,7 @@ struct weights_file_event {
 	__u64 around; /* faults that mapped pages of the cache around them */
 	__u64 around_pages; /* pages of those ranges */
 	__u64 around_backward;
+	__u64 around_near; /* at most 4 MiB from the one before */
 	__u64 readahead_waited; /* begun because a page was missing */
 	__u64 readahead_ahead; /* begun before it was needed */
 	__u64 readahead_backward; /* at a lower place than the one before */
