@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Examined recordings with all that exporters, comparisons and reports have to get right: streams, errors, hostile names."""
+"""Examined recordings with what exporters and reports have to get right: streams, errors, hostile names."""
 
 from __future__ import annotations
 

@@ -33,7 +33,13 @@ STANDARD_ONLY = (
 )
 """The recorder and all that it loads: a third-party import there costs its start-up time and memory."""
 
-OWNERS = {"click": ("cli",), "ctypes": ("ebpf", "privilege", "lab.router", "weights.residency"), "jinja2": ("render.html",)}
+OWNERS = {
+    "click": ("cli",),
+    "ctypes": ("ebpf", "privilege", "lab.router", "weights.residency"),
+    "jinja2": ("render.html",),
+    "pyarrow": ("export.parquet",),
+    "opentelemetry": ("export.otlp",),
+}
 """Who may import a library that nobody else may. The lab's router enters a network namespace: os.setns is of 3.12."""
 
 NO_NUMBERS = ("L0", "L1", "L3", "L4")

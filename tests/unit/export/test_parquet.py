@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pandas as pd
-import polars
+import polars as pl
 import pyarrow.parquet
 import pytest
 
@@ -17,6 +17,11 @@ from netdiag.values import dumps
 from tests.fakes import calls, documents
 
 ROOT = Path(__file__).resolve().parents[3]
+
+
+def ask(query):
+    with duckdb.connect() as connection:
+        return connection.execute(query).fetchall()
 
 
 @pytest.fixture
@@ -45,22 +50,21 @@ def test_pandas_reads_every_number_exactly(lake):
 def test_duckdb_sees_partitions_and_types(lake):
     query = f"""SELECT host, date, count(*), sum(total_ms) FROM read_parquet('{lake}/requests/**/*.parquet',
         hive_partitioning = true) GROUP BY ALL ORDER BY host"""
-    rows = duckdb.sql(query).fetchall()
+    rows = ask(query)
     assert [(row[0], str(row[1]), row[2]) for row in rows] == [
         ("198.51.100.7", "2026-11-18", 5),
         ("api.example.com", "2026-11-18", 2),
     ]
     assert rows[0][3] == 5 * 46.0
-    found = duckdb.sql(f"SELECT * FROM read_parquet('{lake}/processes/**/*.parquet', hive_partitioning = true)")
-    assert len(found.fetchall()) == 1
+    assert len(ask(f"SELECT * FROM read_parquet('{lake}/processes/**/*.parquet', hive_partitioning = true)")) == 1
 
 
 def test_polars_reads_all_lists(lake):
     for kind in ("requests", "connections", "processes", "findings"):
-        frame = polars.read_parquet(f"{lake}/{kind}/**/*.parquet", hive_partitioning=True)
+        frame = pl.read_parquet(f"{lake}/{kind}/**/*.parquet", hive_partitioning=True)
         assert len(frame) == calls.source().count(kind)
         assert frame.columns[: len(columns.SCHEMAS[kind])] == [column.name for column in columns.SCHEMAS[kind]]
-    assert polars.read_parquet(f"{lake}/processes/**/*.parquet", hive_partitioning=True)["host"].to_list() == [None]
+    assert pl.read_parquet(f"{lake}/processes/**/*.parquet", hive_partitioning=True)["host"].to_list() == [None]
 
 
 def test_the_schema_on_disk_is_the_documented_one(lake):
