@@ -47,6 +47,7 @@ enum moves {
 };
 
 #define LEAST_ADDRESS 0x10000
+#define MOST_PUSHED 128 /* before the place of a probe on an entry */
 
 static __always_inline struct nd_plain_key key_of(__u64 handle)
 {
@@ -75,6 +76,15 @@ static __always_inline struct nd_tls_handshake *handshake_of(const struct nd_pla
 	return bpf_map_lookup_elem(&tls_handshakes, &its);
 }
 
+/*
+ * Was the handshake over before it was looked at? A ticket that comes later goes the same way as a handshake, in one call
+ * that uses no socket; a handshake needs an answer from the other side.
+ */
+static __always_inline bool only_after(const struct nd_tls_handshake *h)
+{
+	return h->over && h->calls == 1 && !h->cookie;
+}
+
 /* The object of a call; a new one where the last one at this place is over. */
 static __always_inline struct nd_plain_object *object_of(const struct nd_plain_key *key, __u8 library)
 {
@@ -92,7 +102,7 @@ static __always_inline struct nd_plain_object *object_of(const struct nd_plain_k
 	h = handshake_of(key);
 	if (h && !h->plain) {
 		h->plain = 1;
-		fresh.whole = 1;
+		fresh.whole = !only_after(h);
 	}
 	bpf_map_update_elem(&plain_objects, key, &fresh, BPF_ANY);
 	return bpf_map_lookup_elem(&plain_objects, key);
@@ -106,7 +116,7 @@ static __always_inline void bind(struct nd_plain_object *o, const struct nd_plai
 
 	if (o->mixed)
 		return;
-	if (call->cookie) {
+	if (call->cookie && !call->crossed) {
 		if (call->mixed || (o->binding == ND_PLAIN_BOUND_INSIDE && o->cookie != call->cookie)) {
 			o->mixed = 1;
 			o->cookie = 0;
@@ -176,24 +186,53 @@ static __always_inline struct nd_plain_object *end_object(__u64 handle, struct n
 
 /* --- C ---------------------------------------------------------------------------------------------------------- */
 
+/* Is this the stack of the call's return? Its entry was noted at most a few pushes later. */
+static __always_inline bool returns_here(const struct nd_plain_call *call, __u64 stack)
+{
+	return call->handle && stack >= call->stack && stack - call->stack <= MOST_PUSHED;
+}
+
+/* Makes room for a call that is made in the middle of another one. */
+static __always_inline void begin_inner(struct nd_plain_thread *t, __u64 handle)
+{
+	if (t->call.handle != handle)
+		t->call.crossed = 1;
+	t->outermost = t->outer;
+	t->outer = t->call;
+}
+
+static __always_inline void end_inner(struct nd_plain_thread *t)
+{
+	t->call = t->outer;
+	t->outer = t->outermost;
+	t->outermost.handle = 0;
+}
+
 static __always_inline void enter_call(struct pt_regs *ctx, __u64 cookie, __u64 now)
 {
 	struct nd_plain_thread *t = this_thread(bpf_get_current_pid_tgid());
+	__u64 handle = nd_first_argument(ctx), buffer = nd_second_argument(ctx);
+	bool receives = KIND(cookie) == READ;
 	struct nd_plain_call *call;
 
 	if (!t)
 		return;
 	call = &t->call;
-	if (call->handle && nd_stack(ctx) < call->stack)
-		return; /* a function that calls another one that is probed as well, or TLS inside TLS */
-	call->handle = nd_first_argument(ctx);
+	if (call->handle && nd_stack(ctx) < call->stack) {
+		if (call->handle == handle && call->receives == receives && (call->buffer == buffer || !call->buffer))
+			return; /* a function that calls another one that is probed as well */
+		begin_inner(t, handle);
+	}
+	call->handle = handle;
 	call->entered = now;
 	call->stack = nd_stack(ctx);
-	call->buffer = nd_second_argument(ctx);
+	call->buffer = buffer;
 	call->size = nd_third_argument(ctx);
 	call->out = 0;
 	call->cookie = 0;
 	call->mixed = 0;
+	call->crossed = 0;
+	call->receives = receives;
 	if (MOVES(cookie) == FOURTH || MOVES(cookie) == LAST)
 		call->out = nd_fourth_argument(ctx);
 	if (MOVES(cookie) == LAST && call->out < LEAST_ADDRESS)
@@ -222,17 +261,24 @@ static __always_inline __u64 amount(struct pt_regs *ctx, __u64 cookie, const str
 static __always_inline struct nd_plain_object *leave_call(struct pt_regs *ctx, __u64 cookie,
 							  struct nd_plain_piece *piece)
 {
-	__u64 id = bpf_get_current_pid_tgid(), count;
+	__u64 id = bpf_get_current_pid_tgid(), stack = nd_stack(ctx) - ND_RETURN_BYTES, count;
 	struct nd_plain_thread *t = bpf_map_lookup_elem(&plain_threads, &id);
 	struct nd_plain_object *o = 0;
 
-	if (!t || !t->call.handle || nd_stack(ctx) - ND_RETURN_BYTES < t->call.stack)
+	if (!t)
 		return 0;
+	if (!returns_here(&t->call, stack)) { /* inside of it, or the return of the inner call was not seen */
+		if (t->call.handle && stack < t->call.stack)
+			return 0;
+		end_inner(t);
+		if (!returns_here(&t->call, stack))
+			return 0;
+	}
 	count = amount(ctx, cookie, &t->call);
 	/* GnuTLS sends the rest of the last call when it is given no bytes */
 	if (count && (count <= t->call.size || !t->call.buffer) && count < 1U << 31)
-		o = moved(t, &t->call, LIBRARY(cookie), count, KIND(cookie) == READ ? ND_RECEIVE : ND_SEND, piece);
-	t->call.handle = 0;
+		o = moved(t, &t->call, LIBRARY(cookie), count, t->call.receives ? ND_RECEIVE : ND_SEND, piece);
+	end_inner(t);
 	return o;
 }
 

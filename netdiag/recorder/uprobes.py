@@ -22,7 +22,7 @@ from typing import Any
 
 from netdiag.ebpf import uprobe
 from netdiag.errors import NetdiagError
-from netdiag.recorder.functions import NAMES
+from netdiag.recorder.functions import NAMES, PLAIN
 from netdiag.recorder.objects import Objects, Probed
 from netdiag.recording.format import StreamLayout
 
@@ -262,9 +262,10 @@ class FunctionProbes:
             return
         process.probed[probed.fd] = probed
         try:
-            for name, (entries, returns) in probed.sites.items():
-                enter, leave = self._programs[name]
-                for program, sites, on_return in ((enter, entries, False), (leave, returns, True)):
+            # plaintext first: of a handshake that is seen no byte is missed. An entry that is seen has its return
+            for name in sorted(probed.sites, key=lambda each: each != PLAIN):
+                (entries, returns), (enter, leave) = probed.sites[name], self._programs[name]
+                for program, sites, on_return in ((leave, returns, True), (enter, entries, False)):
                     if sites:
                         process.links += uprobe.attach(
                             program, probed.attach_path, sites, pid=pid, returns=on_return, multi=self._multi

@@ -38,6 +38,7 @@ _MOST_STRINGS = 2000
 """Texts in one fact: it must stay under the block's limit."""
 
 _WHOLE, _END, _UNSEEN, _MIXED = 1, 2, 4, 8
+_SEND = 1
 _LIBRARIES = {1: "openssl", 2: "boringssl", 3: "gnutls", 4: "go"}
 _BINDINGS = {
     1: ("inside", 1.0), 2: ("handshake", 0.9), 3: ("size", 0.9), 4: ("descriptor", 1.0), 5: ("packet", 1.0),
@@ -107,7 +108,9 @@ class Dissector:
         """Take records; those that are old enough are looked at, in order of time."""
         for record in found:
             self._count += 1
-            heapq.heappush(self._held, (record.time, self._count, record))
+            # what is sent is there when the call begins, what is read when it returns: no answer before its question
+            at_ns = record.entered if record.direction == _SEND and record.entered else record.time
+            heapq.heappush(self._held, (at_ns, self._count, record))
             self._newest = max(self._newest, record.time)
         self._release(self._newest - _SETTLE_NS)
 
@@ -171,7 +174,7 @@ class Dissector:
         joined = not record.flags & _WHOLE
         talk = self._talks[key] = _Talk(
             number=self._numbers,
-            conversation=Conversation(joined=joined),
+            conversation=Conversation(joined=joined, exact=not record.handle),
             pid=record.tgid,
             library=record.library,
             whole=not joined,
@@ -190,7 +193,7 @@ class Dissector:
             talk.cookie, talk.binding, talk.told = record.cookie, record.binding, False
 
     def _feed(self, talk: _Talk, record: PlainRecord) -> None:
-        direction: Direction = "send" if record.direction == 1 else "receive"
+        direction: Direction = "send" if record.direction == _SEND else "receive"
         if direction == "send" or not talk.tid:
             talk.tid = record.tid
         unseen = record.flags & _UNSEEN
@@ -240,6 +243,8 @@ class Dissector:
                 self._rows[_REQUEST].append(self._packers[_REQUEST].pack(row))
             else:
                 self._rows[_CHUNK].append(self._packers[_CHUNK].pack(chunk_row(each, conversation=talk.number)))
+        if talk.whole and talk.conversation.missed:
+            talk.whole = talk.told = False
         if told and not talk.told:
             talk.told = True
             self._appender.fact("conversation", _fact_of(talk))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ASYNC", "CROSSED", "GO_CLIENT", "LIBRARY", "MOMENT", "NODE", "PAIR", "SYNC"]
+__all__ = ["ASYNC", "CALLED_BACK", "CROSSED", "GO_CLIENT", "LIBRARY", "MOMENT", "NODE", "PAIR", "SYNC"]
 
 SYNC = """
 import socket, ssl, sys
@@ -51,6 +51,30 @@ const get = size => new Promise(done => https.get(
 (async () => {
   for (let turn = 0; turn < 3; turn++) await Promise.all([1, 200, 3000, 9000].map(get));
   agent.destroy();
+})();
+"""
+CALLED_BACK = """
+const tls = require("tls"), fs = require("fs");
+const to = {host: "localhost", family: 4, port: +process.argv[2], ca: fs.readFileSync(process.argv[3])};
+const ask = (socket, size) => new Promise(done => {
+  let got = "";
+  const take = data => { got += data; if (got.endsWith("END")) { socket.off("data", take); done(); } };
+  socket.on("data", take);
+  socket.write(`GET /${size} HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n`);
+});
+(async () => {
+  const other = tls.connect(to);
+  await new Promise(done => other.once("secureConnect", done));
+  await ask(other, 5);
+  for (let turn = 0; turn < 3; turn++) {
+    const socket = tls.connect(to);
+    await new Promise(done => socket.once("secureConnect", () => {  // in the middle of SSL_read()
+      Promise.all([ask(socket, 200), ask(other, 300)]).then(done);
+    }));
+    await ask(socket, 3000);
+    socket.end();
+  }
+  other.end();
 })();
 """
 GO_CLIENT = """

@@ -20,7 +20,7 @@ import pytest
 
 from netdiag.lab import certificate
 from tests.kernel.harness import serve, until
-from tests.kernel.plain_clients import ASYNC, CROSSED, GO_CLIENT, LIBRARY, MOMENT, NODE, PAIR, SYNC
+from tests.kernel.plain_clients import ASYNC, CALLED_BACK, CROSSED, GO_CLIENT, LIBRARY, MOMENT, NODE, PAIR, SYNC
 from tests.kernel.plaintext import END, RECEIVE, SEND, PlainTrace, joined
 from tests.kernel.test_ssl import MEMORY, Program, in_memory, libssl
 
@@ -181,6 +181,15 @@ def test_a_program_with_the_library_inside(traced, truth):
         pytest.skip("needs node")
     tracing, pid = traced(node, "-e", NODE, "-", truth.port, truth.cert)
     agree(tracing, pid, truth, library=OPENSSL)
+
+
+def test_calls_that_a_program_makes_when_the_library_calls_it_back(traced, truth):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs node")
+    tracing, pid = traced(node, "-e", CALLED_BACK, "-", truth.port, truth.cert)
+    agree(tracing, pid, truth, library=OPENSSL)
+    assert len(tracing.conversations(pid)) == 4
 
 
 def test_curl(traced, truth):

@@ -58,11 +58,19 @@ struct nd_plain_call {
 	__u64 out; /* where the library writes how much it moved; 0 = it returns that */
 	__u64 cookie; /* of the socket that was used meanwhile */
 	__u8 mixed;
-	__u8 reserved[7];
+	__u8 crossed; /* another object's call was made meanwhile: the socket may be that one's */
+	__u8 receives;
+	__u8 reserved[5];
 };
 
+/*
+ * A library calls the program back in the middle of a call, which may send on the same object: Node.js writes its first
+ * request when SSL_read() says that the handshake is done.
+ */
 struct nd_plain_thread {
-	struct nd_plain_call call;
+	struct nd_plain_call call; /* the innermost */
+	struct nd_plain_call outer;
+	struct nd_plain_call outermost;
 	struct nd_plain_key owed; /* whose bytes the thread has yet to send; it is bound to no socket yet */
 	__u64 owed_at;
 	__u32 owed_bytes;
@@ -150,13 +158,15 @@ static __always_inline void nd_note_plain_io(__u64 cookie, bool sent, __u32 byte
 	call = &t->call;
 	if (t->go)
 		call = nd_plain_goroutine_call(id);
-	if (call && call->handle) {
+	if (call && call->handle && !call->crossed) {
 		if (call->cookie && call->cookie != cookie)
 			call->mixed = 1;
 		call->cookie = cookie;
-	} else if (sent && t->owed_bytes) {
-		nd_plain_pay(t, cookie, bytes, now);
+		if (t->owed.handle != call->handle)
+			return;
 	}
+	if (sent && t->owed_bytes)
+		nd_plain_pay(t, cookie, bytes, now);
 }
 
 #endif

@@ -27,13 +27,24 @@ class Conversation:
     """One connection's plaintext."""
 
     def __init__(
-        self, *, role: Literal["client", "server"] | None = None, joined: bool = False, nested: int = 0, first: int = 1
+        self,
+        *,
+        role: Literal["client", "server"] | None = None,
+        joined: bool = False,
+        exact: bool = True,
+        nested: int = 0,
+        first: int = 1,
     ) -> None:
         """`role` is the traced program's; None: told from the bytes. `joined`: the beginning was not seen.
+
+        `exact`: offsets are those of the wire, so that bytes that were not seen show. Those of calls just count what
+        was seen: then HTTP/1's requests and answers are paired only where they follow each other one by one, or where
+        one call sent several requests.
 
         `nested` and `first` are for a conversation inside another one: how deep it lies, its first exchange's number.
         """
         self._role, self._joined, self._nested, self._first = role, joined, nested, first
+        self._exact = exact
         self._told: list[Told] = []
         self._spoken: Http1 | Http2 | None = None
         self._inside: Conversation | None = None
@@ -88,6 +99,11 @@ class Conversation:
         return (self._spoken.not_followed if self._spoken is not None else None) or inside
 
     @property
+    def missed(self) -> bool:
+        """Whether it shows that something passed that was not seen, though no offset says so."""
+        return isinstance(self._spoken, Http1) and self._spoken.missed
+
+    @property
     def link(self) -> Link | None:
         """What a connection of HTTP/2 said about itself; None for HTTP/1."""
         return self._spoken.link if isinstance(self._spoken, Http2) else None
@@ -124,7 +140,7 @@ class Conversation:
         return True
 
     def _http1(self) -> Http1:
-        return Http1(self._told, self._tunnelled, first=self._first, joined=self._joined)
+        return Http1(self._told, self._tunnelled, first=self._first, joined=self._joined, exact=self._exact)
 
     def _speak(self, spoken: Http1 | Http2, piece: Piece, *, client: bool | None) -> None:
         self._spoken = spoken
@@ -151,7 +167,7 @@ class Conversation:
         if spoken is None or client is None:
             return
         direction, offset = piece.direction, piece.offset
-        expected = self._expected.get(direction, offset if self._joined else 0)
+        expected = self._expected.get(direction, offset if self._joined or self._nested else 0)
         if offset > expected:
             spoken.skip(client, piece.at_ns, expected, offset - expected)
         known, tail = piece.data[: piece.length], piece.tail
@@ -175,7 +191,8 @@ class Conversation:
         if self._nested >= _MOST_NESTED or not isinstance(self._spoken, Http1):
             return
         if self._inside is None:
-            self._inside = Conversation(role=self._role, nested=self._nested + 1, first=self._spoken.next_number)
+            first = self._spoken.next_number
+            self._inside = Conversation(role=self._role, exact=self._exact, nested=self._nested + 1, first=first)
         sends = client == (self._role == "client")
         piece = Piece(
             at_ns=at_ns, direction="send" if sends else "receive", offset=offset, length=length, data=data or b""

@@ -166,8 +166,8 @@ class Framer:
     def _resynchronise(self, at_ns: int, offset: int, data: bytes, *, new_piece: bool) -> tuple[bytes, int]:
         """Find the framing again; return what is left to look at, and its offset."""
         if new_piece and self._is_start(data):
-            self._owner.on_lost(self._request, at_ns, offset)
             self.reset()
+            self._owner.on_lost(self._request, at_ns, offset)
         elif self._state is _State.LOST_CHUNKED and new_piece and _CHUNK_START.match(data):
             self._state = _State.CHUNK_LINE
         elif self._state is _State.LOST_CHUNKED and _ends_chunks(data):

@@ -25,12 +25,29 @@ class Http1:
     """Follows both directions; what is finished is put into `told`."""
 
     def __init__(
-        self, told: list[Exchange | Chunk], on_tunnel: Tunnelled, *, first: int = 1, joined: bool = False
+        self,
+        told: list[Exchange | Chunk],
+        on_tunnel: Tunnelled,
+        *,
+        first: int = 1,
+        joined: bool = False,
+        exact: bool = True,
     ) -> None:
-        """`first` is the number of the first exchange; `joined`: the connection's beginning was not seen."""
+        """`first` is the number of the first exchange; `joined`: the connection's beginning was not seen.
+
+        `exact`: bytes that were not seen show in the offsets. Where they may not, order alone pairs nothing.
+        """
         self._told, self._on_tunnel, self._next = told, on_tunnel, first
+        self._exact = exact
+        self._from_start = not joined
         self._joined = joined
         """No request has come yet: an answer is that of one from before."""
+        self._unpaired = 0
+        """So many requests wait of which nobody knows whose answer comes next."""
+        self._same_call = False
+        """The request that begins lies in the same piece as the one before it."""
+        self.missed = False
+        """What came shows that something passed that was not seen."""
         self._requests, self._answers = Framer(self, request=True), Framer(self, request=False)
         self._waiting: deque[Exchange] = deque()
         """Requests whose answer has not ended, in order."""
@@ -50,6 +67,8 @@ class Http1:
         """Take bytes of one direction that were seen."""
         if not client and self._answer_body is not None and new_piece:
             self._answer_body.begin_piece()
+        if client and new_piece:
+            self._same_call = False
         (self._requests if client else self._answers).feed(at_ns, offset, data, new_piece=new_piece)
 
     def skip(self, client: bool, at_ns: int, offset: int, length: int) -> None:  # noqa: FBT001
@@ -72,7 +91,7 @@ class Http1:
         for exchange in list(self._waiting):
             if exchange is self._asking:
                 self._end_request_body()
-            exchange.ended = _broken(clean)
+            exchange.ended = Ended.NOT_FOLLOWED if self._unpaired else _broken(clean)
             self._told.append(exchange)
         self._waiting.clear()
 
@@ -87,6 +106,8 @@ class Http1:
         exchange.request_end = offset
         if self._waiting:
             exchange.flags |= Flag.PIPELINED
+        if not self._exact and self._waiting and not (self._same_call and self._from_start and not self._unpaired):
+            self._doubt()
         self._asking = exchange
 
     def on_head(self, request: bool, head: Head, at_ns: int, offset: int) -> tuple[Rest, int]:  # noqa: FBT001
@@ -115,7 +136,7 @@ class Http1:
         if request:
             self._extend_request(at_ns, offset)
             self._end_request_body()
-            self._asking = None
+            self._asking, self._same_call = None, True
         else:
             self._extend_answer(at_ns, offset)
             self._finish_answer(Ended.COMPLETE, whole=True)
@@ -130,7 +151,7 @@ class Http1:
         elif self._answering is not None:
             self._extend_answer(at_ns, offset)
             self._answering.flags |= Flag.GAPS
-        elif len(self._waiting) > 1:
+        elif len(self._waiting) > 1 or (self._waiting and self._answers.lost):
             self._give_up_waiting()  # whose answer comes next is not known
 
     def on_tunnel(self, request: bool, at_ns: int, offset: int, data: bytes | None, length: int) -> None:  # noqa: FBT001
@@ -152,6 +173,7 @@ class Http1:
         if len(self._waiting) >= _MOST_WAITING:
             self._drop_oldest()
         self._waiting.append(exchange)
+        self._unpaired += self._unpaired > 0
         self._request_body = RequestBody(exchange)
         if head.chunked:
             return Rest.CHUNKED, 0
@@ -177,7 +199,17 @@ class Http1:
         self._told.append(oldest)
         self.not_followed = "more requests in flight than are followed"
 
+    def _doubt(self) -> None:
+        """A request begins before the answer to the last one was over: pipelined, or an answer was not seen."""
+        self.missed = True
+        self.not_followed = self.not_followed or "a request began before the answer to the last one was over"
+        if self._answering is not None:
+            self._give_up_answer()
+            self._answers.give_up()
+        self._unpaired = len(self._waiting)  # none: what begins an answer next is that of the request that begins now
+
     def _give_up_waiting(self) -> None:
+        self._unpaired = 0
         for exchange in self._waiting:
             if exchange is self._asking:
                 self._end_request_body()
@@ -195,14 +227,19 @@ class Http1:
             if exchange is not None:
                 exchange.flags |= Flag.CONTINUED
             return Rest.NONE, 0
+        if self._unpaired and exchange is not None:
+            return self._answer_unpaired(head, exchange)
         self._answering = exchange
         if exchange is None:
             if not self._joined:
+                self.missed = True
                 self.not_followed = self.not_followed or "an answer came whose request was not seen"
             return _rest_of(head, "")
         if exchange is self._asking:
             self._end_request_body()  # what was seen of it must do: an answer came before its end
         exchange.first_byte_ns, exchange.response_first = self._answer_start
+        exchange.sent_ns = min(exchange.sent_ns, exchange.first_byte_ns)  # the call may return late
+        exchange.began_ns = min(exchange.began_ns, exchange.sent_ns)
         exchange.response_body = offset
         note_response(head, exchange)
         self._extend_answer(at_ns, offset)
@@ -214,6 +251,17 @@ class Http1:
         else:
             self._answer_body = AnswerBody(exchange, chunked=rest in (Rest.CHUNKED, Rest.CLOSE))
         return rest, length
+
+    def _answer_unpaired(self, head: Head, exchange: Exchange) -> tuple[Rest, int]:
+        """Count an answer of which it is not known whose it is; when all have come, order pairs again."""
+        if exchange is self._asking:
+            self._end_request_body()
+            self._asking = None
+        self._waiting.popleft()
+        self._unpaired = len(self._waiting)
+        exchange.ended = Ended.NOT_FOLLOWED
+        self._told.append(exchange)
+        return _rest_of(head, exchange.method or "")
 
     def _extend_answer(self, at_ns: int, offset: int) -> None:
         exchange = self._answering
