@@ -80,7 +80,8 @@ def _claims(case: Case, group: Group) -> list[Claim]:
         # a check may look at connections beyond the lost ones; those that have a cause keep it
         if claim is not None and 2 * sum(link.row in taken for link in claim.lost) < len(claim.lost):
             settled = by_headers(claim, case.asked_by(group))
-            claims += [part for one in or_per_call(group, settled) for part in or_closed_early(one)]
+            parts = or_per_call(group, settled)
+            claims += parts if len(parts) > 1 else or_closed_early(settled)
             taken |= {link.row for link in claim.lost}
             rest = [link for link in rest if link.row not in taken]
     burst = None if claims else cold_burst(group, rest)

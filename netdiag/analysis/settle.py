@@ -25,7 +25,7 @@ EXPLAINED_BY: Mapping[str, frozenset[str]] = {
     "tcp.far-server": _OPENERS,
     "tls.context-per-client": _OPENERS,
     "tls.resumption-refused": frozenset({"tls.interception"}),
-    "tcp.retransmits": frozenset({"reuse.silent-drop"}),
+    "tcp.retransmits": frozenset({"reuse.silent-drop", "stream.network-stall"}),
     "tcp.syn-retransmit": frozenset({"tcp.accept-queue"}),
     "tcp.reset": frozenset({"tcp.accept-queue", "reuse.fork-shared"}),
     "reuse.stale-race": frozenset({"http2.goaway-lost", "reuse.fork-shared"}),

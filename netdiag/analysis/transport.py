@@ -7,8 +7,11 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
+import numpy as np
+
 from netdiag.analysis.build import Seen, finding, milliseconds
 from netdiag.analysis.case import Case, Group
+from netdiag.analysis.http_rows import Rows
 from netdiag.analysis.links import Link, Turn, column, known
 from netdiag.findings import Finding, Severity
 
@@ -27,6 +30,8 @@ _DELAYED_ACK = (30.0, 48.0)
 """Milliseconds that a segment waits for an acknowledgement which the other side delays by 40 ms; the first requests
 on a connection, which need none, may be slow for reasons of their own."""
 _FAST_MS = 15.0
+_LATEST_MS, _LATEST_TRIPS = 1000.0, 4.0
+"""What is sent again later than this behind an answer belongs to something else."""
 
 
 def analyze(case: Case) -> list[Finding]:
@@ -34,7 +39,7 @@ def analyze(case: Case) -> list[Finding]:
     found: list[Seen | None] = []
     resent = _resent(case)
     for group in case.groups:
-        found += [_far(case, group), _retransmits(group, resent), _zero_window(group), _nagle(group)]
+        found += [_far(case, group), _retransmits(case, group, resent), _zero_window(group), _nagle(group)]
     return [finding(case, seen) for seen in found if seen is not None]
 
 
@@ -66,16 +71,45 @@ def _round_trip(link: Link) -> float:
     return link.min_rtt_ms if known(link.min_rtt_ms) else link.rtt_ms
 
 
-def _resent(case: Case) -> dict[int, list[float]]:
+def _resent(case: Case, by: str | None = None) -> dict[int, list[float]]:
+    """Return when segments were sent again by connection; `by`: by this side alone."""
     rows: dict[int, list[float]] = {}
     table = case.tables.retransmits
-    for row, at in zip(column(table, "connection"), column(table, "at_ns"), strict=True):
-        rows.setdefault(int(row), []).append(float(at))
+    for row, at, side in zip(*(column(table, name) for name in ("connection", "at_ns", "by")), strict=True):
+        if by is None or side == by:
+            rows.setdefault(int(row), []).append(float(at))
     return rows
 
 
-def _retransmits(group: Group, resent: dict[int, list[float]]) -> Seen | None:
+def _mended(bursts: Rows, link: Link, resent: Sequence[float]) -> list[tuple[float, int]]:
+    """Return for each answer that the peer had to mend how long nothing else came meanwhile, ms, and the segments.
+
+    Seen near the peer, what was lost is sent again behind the last of the answer, a round trip later.
+    """
+    found: list[tuple[float, int]] = []
+    if not resent:
+        return found
+    came = bursts.received(link.row)
+    began, ended = bursts.part(link.row, "began_ns")[came], bursts.part(link.row, "ended_ns")[came]
+    trip = _round_trip(link) if known(_round_trip(link)) else 0.0
+    for turn, after in zip(link.turns, [*link.turns[1:], None], strict=True):
+        end = min(
+            turn.last_byte_ns + max(_LATEST_MS, _LATEST_TRIPS * trip) * 1e6, after.began_ns if after else math.inf
+        )
+        mine = [at for at in resent if turn.first_byte_ns < at <= end]
+        delay, before = 0.0, turn.first_byte_ns
+        for at in mine:
+            last = int(np.searchsorted(began, at)) - 1
+            before = max(before, min(float(ended[last]), at)) if last >= 0 else before
+            delay, before = delay + (at - before) / 1e6, at
+        if mine and delay >= _DELAY_MS and (trip >= _PATH_MS or delay >= _TIMER_MS):
+            found.append((delay, len(mine)))
+    return found
+
+
+def _retransmits(case: Case, group: Group, resent: dict[int, list[float]]) -> Seen | None:
     usual = _usual_wait(group, resent)
+    theirs = _resent(case, "remote")
     hit: dict[int, float] = {}
     segments = 0
     for link in group.links:
@@ -88,6 +122,9 @@ def _retransmits(group: Group, resent: dict[int, list[float]]) -> Seen | None:
             if inside and delay >= max(_DELAY_MS, 0.5 * waited if by_timer else 0.9 * waited) and (by_timer or on_path):
                 hit[link.row] = hit.get(link.row, 0.0) + delay
                 segments += len(inside)
+        for delay, count in _mended(case.rows["bursts"], link, theirs.get(link.row, ())):
+            hit[link.row] = hit.get(link.row, 0.0) + delay
+            segments += count
     late = [link for link in group.links if hit.get(link.row, 0.0) > 0]
     if segments < _LOST:
         return None
@@ -98,7 +135,7 @@ def _retransmits(group: Group, resent: dict[int, list[float]]) -> Seen | None:
         of=round(max(group.calls, len(late))),
         confidence=0.85,
         cost_ms=sum(hit.values()),
-        note=f"{segments} segments sent again before the answer came",
+        note=f"{segments} segments sent again before the answer was whole",
         calls=max(group.calls, 1.0),
         host=group.host,
         process=group.process,

@@ -122,7 +122,7 @@ class _Reader:
         found = self._talk(s, order)
         client = np.array([max(self._flows.all[number].client, 0) for number in s.flows.tolist()], np.int64)
         self._add("tcp_io", bursts(s, order, client))
-        self._add("tcp_io", resent_rows(order.resent))
+        self._add("tcp_io", resent_rows(order.resent, self._flows))
         self._add("tls_record", record_rows(found))
 
     def _add(self, stream: str, rows: Records) -> None:

@@ -63,7 +63,7 @@ def bursts(s: Sorted, order: Order, client: Ints) -> Records:
     return table
 
 
-def resent_rows(resent: Sequence[tuple[int, int, int, int]]) -> Records:
+def resent_rows(resent: Sequence[tuple[int, int, int, int]], flows: Flows) -> Records:
     """Return segments that were sent again, by either side."""
     table = rows("tcp_io", len(resent))
     if resent:
@@ -73,6 +73,8 @@ def resent_rows(resent: Sequence[tuple[int, int, int, int]]) -> Records:
         table["bytes"] = table["first_bytes"] = np.minimum(numbers[:, 3], _MAX_WORD)
         table["calls"] = 1
         table["direction"] = Direction.RETRANSMIT
+        client = np.array([max(flows.all[number].client, 0) for number, *_ in resent], np.int64)
+        table["flags"] = np.where(numbers[:, 1] == client, 0, IoFlags.PEER)
     return table
 
 

@@ -19,6 +19,7 @@ BURST_GAP_NS = 1_000_000
 """Calls of one direction and thread with shorter pauses are one burst; the kernel program's default."""
 
 _DIRECTIONS = objects([None, "send", "receive"])
+_SIDES = objects(["local", "remote"])
 
 
 def bursts(events: Columns, found: Sockets) -> pd.DataFrame:
@@ -103,5 +104,10 @@ def retransmits(events: Columns, found: Sockets) -> pd.DataFrame:
     rows = found.rows_of(events.integers("cookie"), at)
     index = np.flatnonzero((rows >= 0) & (events.integers("direction") == Direction.RETRANSMIT))
     index = index[np.lexsort((rows[index], at[index]))]
-    columns = {"connection": rows[index], "at_ns": at[index], "bytes": events.count("bytes")[index]}
+    columns = {
+        "connection": rows[index],
+        "at_ns": at[index],
+        "bytes": events.count("bytes")[index],
+        "by": _SIDES[(events.integers("flags")[index] & IoFlags.PEER) // IoFlags.PEER],
+    }
     return frame("retransmits", len(index), columns)

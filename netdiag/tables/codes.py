@@ -89,6 +89,8 @@ class IoFlags(IntFlag):
     CONTINUED = 1
     ORDER = 2
     NUMBERED = 4
+    PEER = 8
+    """Of a retransmission: the other side's, which packets of a capture show."""
 
 
 class ProcessKind(IntEnum):

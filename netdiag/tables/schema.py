@@ -44,7 +44,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         out_of_order sent_tick missing""",
         _typed(int64="connection", bool="close_notify", object="direction"),
     ),
-    "retransmits": _ordered("connection at_ns bytes", _typed(int64="connection")),
+    "retransmits": _ordered("connection at_ns bytes by", _typed(int64="connection", object="by")),
     "turns": _ordered(
         """connection number began_ns sent_ns first_byte_ns last_byte_ns sent_bytes sent_calls received_bytes
         received_calls received_bursts first_call_bytes lag_ms last_lag_ms pid tid answered""",

@@ -125,3 +125,44 @@ def test_a_server_that_always_needs_40_ms_is_not_nagle(stage):
 def test_requests_in_one_call_do_not_wait_for_acknowledgements(stage):
     held(stage, slow=12, fast=3, sent_calls=1.0)
     assert stage.codes() == []
+
+
+def mended(stage, late, *, by="remote", rtt=20.0, answer=60.0, calls=1):
+    """Play answers of which the server sends segments again, `late` ms after the last of its data."""
+    row = stage.connection(0, [0] + [1500] * (calls - 1), rtt_ms=rtt, min_rtt_ms=rtt)
+    for turn in [turn for turn in stage.turns if turn["connection"] == row][1:]:
+        turn["last_byte_ns"] = turn["first_byte_ns"] + answer * 1e6
+        for ended in (turn["first_byte_ns"], turn["last_byte_ns"]):
+            stage.bursts.append(
+                {"connection": row, "direction": "receive", "began_ns": ended, "ended_ns": ended, "close_notify": False}
+            )
+        for ms in late:
+            at = turn["last_byte_ns"] + ms * 1e6
+            stage.retransmits.append({"connection": row, "at_ns": at, "bytes": 1400.0, "by": by})
+
+
+def test_loss_inside_an_answer_delays_it(stage):
+    mended(stage, (-30.0, 40.0, 45.0))
+    finding = stage.only("tcp.retransmits")
+    assert (finding.count, finding.cost_ms) == (3, pytest.approx(75.0))  # 30 in the middle, 45 behind the end
+
+
+@pytest.mark.parametrize(
+    ("late", "options"),
+    [
+        ((40.0, 45.0), {"by": "local"}),  # the client sends again what has nothing to do with the answer
+        ((40.0,), {}),  # one is chance
+        ((0.4, 0.8, 1.2), {}),  # no time was lost
+        ((40.0, 45.0), {"rtt": 0.05}),  # a busy processor
+        ((1200.0, 1205.0), {}),  # long after the answer
+    ],
+)
+def test_what_is_sent_again_and_delays_no_answer_is_silent(stage, late, options):
+    mended(stage, late, **options)
+    assert stage.codes() == []
+
+
+def test_what_was_sent_again_counts_for_its_own_answer_alone(stage):
+    mended(stage, (30.0, 31.0), calls=3)
+    finding = stage.only("tcp.retransmits")
+    assert (finding.count, finding.cost_ms) == (6, pytest.approx(93.0))

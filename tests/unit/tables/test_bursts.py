@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from netdiag.tables import build
+from netdiag.tables.codes import IoFlags
 from netdiag.testing import START_NS, RecordingBuilder
 
 CONTINUED = 1
@@ -59,8 +60,8 @@ def test_the_longest_wait_of_the_parts_counts():
 
 def test_retransmissions_are_apart():
     made = builder()
-    for cookie, at, size in ((2, 3, 1448), (1, 2, 20)):
-        made.record("tcp_io", cookie=cookie, began=START_NS + at * 1_000_000, bytes=size, direction=3)
+    for cookie, at, size, flags in ((2, 3, 1448, IoFlags.PEER), (1, 2, 20, 0)):
+        made.record("tcp_io", cookie=cookie, began=START_NS + at * 1_000_000, bytes=size, direction=3, flags=flags)
     tables = build(made.recording())
     assert len(tables.bursts) == 0
-    assert tables.retransmits.to_numpy().tolist() == [[0, 2e6, 20], [1, 3e6, 1448]]
+    assert tables.retransmits.to_numpy().tolist() == [[0, 2e6, 20, "local"], [1, 3e6, 1448, "remote"]]
