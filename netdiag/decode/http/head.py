@@ -122,6 +122,8 @@ def note_request(head: Head, exchange: Exchange) -> None:
 def note_response(head: Head, exchange: Exchange) -> None:
     """Write what a final answer's head says into the exchange."""
     exchange.status = head.status
+    if not head.minor:
+        exchange.protocol = Protocol.HTTP10  # the lower of the two versions is what both spoke
     for name, value in head.fields:
         keep(exchange.headers, name, value)
     if _ends_connection(head):

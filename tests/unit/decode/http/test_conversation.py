@@ -124,6 +124,17 @@ def test_what_ends_connections_is_told():
     assert run([(C, old), (S, OK)])[0][0].flags is Flag(0)
 
 
+def test_an_exchange_has_the_lower_version_of_both():
+    old = OK.replace(b"HTTP/1.1", b"HTTP/1.0")
+    (one,), _ = run([(C, GET), (S, old)])
+    assert (one.protocol, one.flags) == (Protocol.HTTP10, Flag.SERVER_CLOSE)
+    kept = old.replace(b"Content-Length", b"Connection: keep-alive\r\nContent-Length")
+    (one,), _ = run([(C, GET), (S, kept)])
+    assert (one.protocol, one.flags) == (Protocol.HTTP10, Flag(0))
+    (one,), _ = run([(C, GET), (S, OK)])
+    assert one.protocol is Protocol.HTTP11
+
+
 def test_a_tunnel_carries_a_conversation():
     connect = b"CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\n"
     granted = b"HTTP/1.1 200 Connection established\r\n\r\n"
