@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the terminal shows while a trace runs: a line for each connection that ends, or a counter."""
+"""`netdiag live`, and what the terminal shows while `netdiag trace` runs: ended connections, or a counter."""
 
 from __future__ import annotations
 
@@ -7,16 +7,65 @@ import contextlib
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from netdiag.cli.targets import target_options
 
 if TYPE_CHECKING:
+    from netdiag.processes import Target
     from netdiag.tracing.request import Progress
 
-__all__ = ["Progressing"]
+__all__ = ["Progressing", "command"]
 
+_SLOW = "A server's answer is slow from here on."
 _PAUSE_S = 0.2
 _PATIENCE_S = 1.0
 """A shorter wait shows no counter."""
+
+
+class _Live(click.Command):
+    """Knows whether what was given stood after `--`: a command, and no recording."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_DASHES] = "--" in args
+        return super().parse_args(ctx, args)
+
+
+_DASHES = "netdiag.cli.live.dashes"
+
+
+@click.command(
+    "live",
+    cls=_Live,
+    short_help="Show a trace, running or kept, as a dashboard in the terminal.",
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+)
+@target_options
+@click.option("--save", metavar="FILE", type=click.Path(path_type=Path), help="Keep the recording as FILE.")
+@click.option("--no-keep", is_flag=True, help="Keep no recording as `last`.")
+@click.option("--duration", metavar="S", type=float, help="End the trace after S seconds; the dashboard stays.")
+@click.option("--slow-ms", metavar="MS", type=click.FloatRange(min=0), default=500.0, show_default=True, help=_SLOW)
+@click.option("--plain", is_flag=True, help="Letters only, nothing moves: for screen readers and simple terminals.")
+@click.option("--calm", is_flag=True, help="No animation.")
+@click.argument("argv", metavar="[RECORDING | -- CMD ARG...]", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def command(context: click.Context, /, *, target: Target, argv: tuple[str, ...], **chosen: Any) -> int:
+    """Show findings, rates, requests and connections while they happen, or those of a RECORDING.
+
+    A RECORDING (a file, or `last`) needs no privileges, also while another netdiag writes it.
+    With a target or CMD a trace starts in the background, as `netdiag trace` would; what CMD
+    prints is shown when the dashboard ends.
+
+    \b
+    netdiag live last
+    netdiag live --pid 4711
+    netdiag live -- python app.py
+    """  # noqa: D301 - click reads the control character
+    from netdiag.cli.dashboard import show
+
+    return show(target, argv, chosen, is_command=context.meta[_DASHES])
 
 
 class Progressing:

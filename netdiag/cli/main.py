@@ -23,6 +23,7 @@ __all__ = ["COMMANDS", "cli", "main", "run"]
 
 COMMANDS: tuple[tuple[str, str], ...] = (
     ("trace", "Trace the connections of a program or of the machine, and say what is slow."),
+    ("live", "Show a trace, running or kept, as a dashboard in the terminal."),
     ("analyze", "Say the same of a recording, without root."),
     ("route-check", "Check the way to a host: networks, places, detours, addresses."),
     ("weights", "Say how model weights get from disk to memory to the GPU, and what slows it."),

@@ -37,6 +37,7 @@ OWNERS = {
     "click": ("cli",),
     "ctypes": ("ebpf", "privilege", "lab.router", "weights.residency"),
     "jinja2": ("render.html",),
+    "textual": ("tui",),
     "pyarrow": ("export.parquet",),
     "opentelemetry": ("export.otlp",),
 }
@@ -181,7 +182,7 @@ def test_pure_layers_do_not_touch_the_system(graph, layers):
     wrong = [
         f"{module} loads {name} (through {how})"
         for module in graph
-        if below(module, ("analysis", "render", "document", "tables"))
+        if below(module, ("analysis", "render", "document", "tables", "tui"))
         for name, how in reach(graph, module).items()
         if layers.get(top(name)) in ("L3", "L4") and name in graph
     ]

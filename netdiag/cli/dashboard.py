@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `netdiag live` does: find the recording, or start a trace that writes one, and open the dashboard over it.
+
+The trace is another process: it forks and waits for signals, which a program with threads and a terminal of its own
+cannot do. It gets the words that the user gave; the dashboard only reads what it writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netdiag import privilege
+from netdiag.errors import InputUnreadable, Unsupported, UsageError
+from netdiag.processes import Target
+
+if TYPE_CHECKING:
+    from netdiag.tui.app import Dashboard
+
+__all__ = ["show", "trace_arguments"]
+
+_MAGIC = b"NETDIAG\0"
+_RECENT_S = 10.0
+"""A recording without an end that was written to so recently may still grow."""
+_STOP_S = 15.0
+
+
+def show(target: Target, argv: Sequence[str], chosen: Mapping[str, Any], *, is_command: bool) -> int:
+    """Open the dashboard, and return the exit status when it was left; NetdiagError where there is nothing to show."""
+    traces = is_command or target != Target()
+    if not traces and len(argv) == 1:
+        _check_terminal()
+        return _kept(argv[0], chosen)
+    if argv and not is_command:
+        raise UsageError(
+            "live takes one RECORDING, or a command after --",
+            hint=f"netdiag live -- {' '.join(argv)}",
+        )
+    if chosen["duration"] is not None and not 0 < chosen["duration"] < 1e9:
+        raise UsageError("--duration needs a number of seconds above 0")
+    if sys.platform != "linux":
+        raise Unsupported(f"tracing needs the Linux kernel, and this is {sys.platform}", hint="netdiag live RECORDING")
+    _check_terminal()
+    return _traced(target, argv, chosen)
+
+
+def trace_arguments(target: Target, argv: Sequence[str], chosen: Mapping[str, Any], recording: Path) -> list[str]:
+    """Return the words after `netdiag trace` that say what was said to `netdiag live`."""
+    words = ["--no-live-lines", "--save", str(recording), "--slow-ms", f"{chosen['slow_ms']:g}"]
+    for option, values in (
+        ("--pid", target.pids), ("--exe", target.exe), ("--comm", target.comm), ("--cgroup", target.cgroups),
+        ("--container", target.containers), ("--pod", target.pods), ("--port", target.ports), ("--host", target.hosts),
+    ):  # fmt: skip
+        for value in values:
+            words += [option, str(value)]
+    if not target.follow:
+        words.append("--no-follow")
+    if chosen["no_keep"]:
+        words.append("--no-keep")
+    if chosen["duration"] is not None:
+        words += ["--duration", f"{chosen['duration']:g}"]
+    return [*words, "--", *argv] if argv else words
+
+
+def _check_terminal() -> None:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("live needs a terminal", hint="netdiag analyze RECORDING prints the same findings anywhere")
+
+
+def _kept(name: str, chosen: Mapping[str, Any]) -> int:
+    from netdiag import state
+
+    path = state.resolve(name)
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_MAGIC))
+        age = time.time() - path.stat().st_mtime
+    except OSError as error:
+        raise InputUnreadable(f"{path}: {error.strerror}") from error
+    if start != _MAGIC[: len(start)] or not start:
+        raise InputUnreadable(f"{path}: no recording of netdiag", hint=f"captures of packets: netdiag analyze {path}")
+    _run(_app(path, chosen, grows=age < _RECENT_S))
+    return 0
+
+
+def _traced(target: Target, argv: Sequence[str], chosen: Mapping[str, Any]) -> int:
+    user = privilege.calling_user()
+    with _folder(user) as folder:
+        recording = chosen["save"] or folder / "live.netdiag"
+        words = trace_arguments(target, argv, chosen, recording)
+        out, said = (folder / name for name in ("out", "said"))
+        before = recording.stat().st_mtime_ns if recording.exists() else None
+        with out.open("wb") as stdout, said.open("wb") as stderr:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "netdiag", "trace", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+            )
+        privilege.drop(user)
+        try:
+            if _armed(child, recording, before):
+                app = _app(recording, chosen, grows=True, alive=lambda: child.poll() is None)
+                _run(app)
+        finally:
+            status = _stopped(child)
+            _hand_on(out, sys.stdout)
+            _hand_on(said, sys.stderr)
+    return status
+
+
+def _app(path: Path, chosen: Mapping[str, Any], **more: Any) -> Dashboard:
+    from netdiag.tui.app import Dashboard  # textual, pandas: 0.7 s
+
+    calm = chosen["calm"] or bool(os.environ.get("NETDIAG_REDUCED_MOTION"))
+    return Dashboard(
+        path, plain=chosen["plain"] or os.environ.get("TERM") == "dumb", calm=calm, slow_ms=chosen["slow_ms"], **more
+    )
+
+
+def _run(app: Dashboard) -> None:
+    app.run(mouse=True)
+    if app.fault is not None:
+        raise app.fault
+
+
+@contextlib.contextmanager
+def _folder(user: privilege.User | None) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="netdiag-live-"))
+    if user is not None:
+        os.chown(folder, user.uid, user.gid)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _armed(child: subprocess.Popen[bytes], recording: Path, before: int | None) -> bool:
+    """Wait for the recording to begin; the password that sudo asks for comes first. False where the trace ended."""
+    while True:
+        over = child.poll() is not None
+        with contextlib.suppress(OSError):
+            if recording.stat().st_size > len(_MAGIC) and recording.stat().st_mtime_ns != before:
+                return True
+        if over:
+            return False
+        time.sleep(0.05)
+
+
+def _stopped(child: subprocess.Popen[bytes]) -> int:
+    if child.poll() is None:
+        child.terminate()
+    try:
+        return child.wait(timeout=_STOP_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        return child.wait()
+
+
+def _hand_on(path: Path, stream: Any) -> None:
+    """Write what a program printed meanwhile where it would have been printed."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        stream.flush()
+        shutil.copyfileobj(file, stream.buffer)
+        stream.flush()

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follows a recording in a thread and makes snapshots of it, at most twice a second.
+
+What a snapshot costs decides when the next one comes: it stays under a tenth of a processor. The examination, which
+costs most, is made of what `window` keeps and at its own pace; figures and sparklines come at every turn.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from netdiag.errors import InputUnreadable
+from netdiag.recording import reader
+from netdiag.recording.reader import Recording
+from netdiag.tui import aggregate, exact, opening
+from netdiag.tui.examine import examine
+from netdiag.tui.ledger import Ledger
+from netdiag.tui.model import Examination, Snapshot, State, key
+from netdiag.tui.window import Window
+
+__all__ = ["TICK_S", "Follower"]
+
+TICK_S = 0.5
+STEPS = 60
+"""Of a sparkline."""
+_SHARE = 0.1
+"""Of a processor that examining a growing recording may take."""
+_LIVE_RECORDS, _FINISHED_RECORDS = 8_000, 40_000
+"""So many records are examined at once: a second or less of work while the recording grows."""
+_QUIET_S = 10.0
+"""A recording that is written to says something at least once a second; after so long it is called quiet."""
+
+
+class Follower:
+    """Reads one recording; `run` returns when it has ended and was shown, or after `stop`."""
+
+    def __init__(
+        self,
+        path: Path,
+        post: Callable[[Snapshot], None],
+        *,
+        grows: bool = False,
+        alive: Callable[[], bool] | None = None,
+        slow_ms: float = 500.0,
+    ) -> None:
+        """`grows`: wait for more where the recording has no end; `alive` tells whether its writer still runs."""
+        self._path, self._post = path, post
+        self._grows, self._alive, self._slow_ms = grows, alive, slow_ms
+        self._stop = threading.Event()
+        self.ledger = Ledger()
+        self.window = Window(_LIVE_RECORDS if grows else _FINISHED_RECORDS)
+        self._exam: Examination | None = None
+        self._exam_records = -1
+        self._exam_at = 0.0
+        self._last = Snapshot()
+        self._heard = time.monotonic()
+        self._known: frozenset[object] | None = None
+
+    def stop(self) -> None:
+        """Let `run` return soon; from any thread."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Follow the recording to its end, and post what it shows."""
+        try:
+            for part in self._parts():
+                if self._stop.is_set():
+                    return
+                self._take(part)
+        except InputUnreadable as error:
+            self._show(replace(self._last, state=State.TRUNCATED, why=error.message))
+
+    def _parts(self) -> Iterator[Recording]:
+        if self._grows:
+            yield from reader.follow(self._path, wait=self._wait)
+        else:
+            yield reader.read(self._path)
+
+    def _wait(self) -> bool:
+        """Pause; say whether anybody may still write. What is quiet is said so meanwhile."""
+        if self._stop.wait(TICK_S):
+            return False
+        if self._alive is not None:
+            return self._alive()
+        if time.monotonic() - self._heard > _QUIET_S and self._last.state is State.LIVE:
+            self._show(replace(self._last, state=State.QUIET, why=f"nothing was written for {_QUIET_S:.0f} s"))
+        return True
+
+    def _take(self, part: Recording) -> None:
+        began = time.thread_time()
+        self._heard = time.monotonic()
+        self.ledger.add(part)
+        self.window.add(part)
+        over = part.end is not None or part.truncated_at is not None or not self._grows
+        state, why = opening.state_of(part, over=over)
+        base = replace(self._last, **opening.about(part, self._last), state=state, why=why)
+        if over and self.window.records > _LIVE_RECORDS:
+            self._show(self._snapshot(base, live=False))  # at once; the findings follow
+        if over or time.monotonic() - self._exam_at > (self._exam.seconds / _SHARE if self._exam else 0):
+            self._examine()
+        self._show(self._snapshot(base, live=not over))
+        cost = time.thread_time() - began
+        if not over:
+            self._stop.wait(max(0.0, TICK_S / 2, min(cost / _SHARE, 2.0) - TICK_S))
+
+    def _examine(self) -> None:
+        if self._exam_records == self.window.records and not self.window.partial:
+            return
+        self._exam_records = self.window.records
+        total = len(self.ledger.ends()) if self.window.partial else None
+        self._exam = examine(self.window.recording(), total=total, slow_ms=self._slow_ms)
+        self._exam_at = time.monotonic()
+
+    def _snapshot(self, base: Snapshot, *, live: bool) -> Snapshot:
+        exam = self._exam
+        now = self.ledger.newest_ns
+        quick = self.window.partial or exam is None
+        if quick or exam is None:
+            calls, ends = self.ledger.calls(), self.ledger.ends()
+        else:
+            calls, ends = exam.calls, exact.ends(exam.tables)
+        rates, step = aggregate.rates(calls, ends, now, STEPS, live=live)
+        keys = frozenset(map(key, exam.findings)) if exam else frozenset()
+        fresh = keys - self._known if self._known is not None else frozenset()
+        self._known = keys if exam else None
+        return replace(
+            base,
+            length_s=now / 1e9,
+            lost=self.ledger.lost,
+            seen=sum(self.ledger.seen.values()),
+            rows=aggregate.rows(calls, ends, self.ledger.programs, now, live=live),
+            total=aggregate.figures(calls, ends, now, live=live),
+            rates=rates,
+            step_s=step,
+            calls=calls,
+            examination=exam,
+            quick=quick,
+            programs=dict(self.ledger.programs),
+            fresh=(fresh or base.fresh) & keys,
+        )
+
+    def _show(self, snapshot: Snapshot) -> None:
+        self._last = snapshot
+        self._post(snapshot)
