@@ -35,13 +35,15 @@ EXPLAINED_BY: Mapping[str, frozenset[str]] = {
     "reuse.server-close": frozenset({"stream.truncated"}),
     "reuse.no-keepalive-probes": frozenset({"reuse.silent-drop"}),
     "dns.repeated": _OPENERS,
-    "retry.attempts": frozenset({"retry.storm", "retry.client-timeout", "reuse.loop-per-call", "reuse.frozen-process"}),
+    "retry.attempts": frozenset(
+        {"retry.storm", "retry.client-timeout", "reuse.loop-per-call", "reuse.frozen-process", "reuse.stale-race"}
+    ),
     "retry.abandoned-work": frozenset({"retry.client-timeout", *_OPENERS}),
 }
 """Symptom → the causes that explain it when they concern the same program and host."""
 
-_BY_COUNT = frozenset({"reuse.server-close"})
-"""Symptoms that a cause only explains where it accounts for half of them or more."""
+_BY_COUNT = frozenset({("reuse.server-close", "stream.truncated"), ("retry.attempts", "reuse.stale-race")})
+"""Symptom and cause, where the cause only explains it if it accounts for half of the occurrences or more."""
 
 QUIETED = frozenset(
     f"tls.{name}"
@@ -75,7 +77,7 @@ def _quieted(finding: Finding, others: Iterable[Finding]) -> Finding:
 def _explains(cause: Finding, symptom: Finding) -> bool:
     if cause.code not in EXPLAINED_BY[symptom.code]:
         return False
-    if symptom.code in _BY_COUNT and 2 * cause.count < symptom.count:
+    if (symptom.code, cause.code) in _BY_COUNT and 2 * cause.count < symptom.count:
         return False
     return _same(cause, symptom)
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from netdiag.analysis.settle import EXPLAINED_BY, QUIETED, settle
+from netdiag.analysis.settle import _BY_COUNT, EXPLAINED_BY, QUIETED, settle
 from netdiag.catalog import catalog
 from netdiag.findings import Evidence, Finding, Severity, Subject
 
@@ -22,6 +24,13 @@ def test_a_symptom_becomes_evidence(symptom):
     (left,) = settle([finding(symptom), finding(cause)])
     assert left.code == cause
     assert left.evidence[-1].id == symptom
+
+
+@pytest.mark.parametrize(("symptom", "cause"), sorted(_BY_COUNT))
+def test_few_of_many_explain_nothing(symptom, cause):
+    many = replace(finding(symptom), count=5)
+    assert len(settle([many, replace(finding(cause), count=2)])) == 2
+    assert len(settle([many, replace(finding(cause), count=3)])) == 1
 
 
 def test_another_programs_finding_explains_nothing():
