@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from netdiag.capture.flows import ACK, FIN, RST, SYN, Flow, Flows, Sorted
+from netdiag.capture.refusals import Refusal
 from netdiag.capture.sequence import Order
 
 __all__ = ["Events"]
@@ -50,6 +53,15 @@ class Events:
                 self._close(flow, direction, at, bare=int(s.length[index]) == 0)
         self._answer(s)
         self._probes(s, order, self._windows(s))
+
+    def refused(self, refusals: Iterable[Refusal]) -> None:
+        """Note on connections whose SYN ICMP refused that it did, and when: the first time."""
+        for one in refusals:
+            flow = self._flows.find(one.source, one.target)
+            if flow is None or flow.barred or not flow.syns or flow.answers or flow.established_ns:
+                continue
+            if flow.syn_seq == one.seq and flow.ends[flow.client] == one.source:
+                flow.barred, flow.barred_ns = one.error, one.at_ns
 
     def _open(self, s: Sorted, flow: Flow, index: int, direction: int, at: int, flags: int) -> None:
         segment = _segment(s.head[index])

@@ -58,6 +58,9 @@ class Flow:
     """The first RST."""
     ended_ns: int = 0
     refused: bool = False
+    barred: int = 0
+    """Why its SYN did not get through, as ICMP said: a number of errno; 0 = nothing was said."""
+    barred_ns: int = 0
     last_ns: int = 0
     segment: int = 0
     """The smaller of the two largest segments that the ends announced; 0 = not seen."""
@@ -153,6 +156,11 @@ class Flows:
             head=head,
             raw=segments.raw,
         )
+
+    def find(self, one: tuple[bytes, int], other: tuple[bytes, int]) -> Flow | None:
+        """Return the latest connection between two ends."""
+        number = self._ids.get(_key(one[0] + other[0], one[1], other[1]))
+        return None if number is None else self.all[number]
 
     def _number(
         self,

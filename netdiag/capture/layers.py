@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from netdiag.capture.container import PAD, Batch
 from netdiag.capture.rare import ETHERNET_IP, Fragments, inside, link_payload, skip_extensions
+from netdiag.capture.refusals import ICMP4, ICMP6, Refusal, refusal
 
 __all__ = ["Layers", "Segments"]
 
@@ -76,6 +77,8 @@ class Layers:
     """Packets by kind of tunnel that they came in."""
     unknown: dict[str, int] = field(default_factory=dict)
     """Packets that could not be taken apart, by reason."""
+    refusals: list[Refusal] = field(default_factory=list)
+    """What ICMP said of TCP segments; emptied by whoever uses it."""
 
     def split(self, batch: Batch, time_ns: Ints) -> tuple[Segments, Segments]:
         """Return the TCP segments and the UDP datagrams of a batch."""
@@ -151,10 +154,20 @@ class Layers:
                 self.tunnels[kind] = self.tunnels.get(kind, 0) + 1
                 kept[place] = False
                 within.append((place, where))
+        self._refusals(ip, time_ns)
         inner = _inner(ip.frame, within)
         tcp = _tcp(ip.take(kept & (ip.protocol == TCP) & (ip.payload + _MIN_TCP <= ip.frame.end)), time_ns)
         udp = _udp(ip.take(kept & (ip.protocol == UDP) & (ip.payload + _UDP_HEADER <= ip.frame.end)), time_ns)
         return tcp, udp, inner
+
+    def _refusals(self, ip: _Packets, time_ns: Ints) -> None:
+        """Note which segments did not get through, as ICMP says."""
+        for place in np.flatnonzero((ip.protocol == ICMP4) | (ip.protocol == ICMP6)).tolist():
+            frame = ip.frame
+            at, end, packet = int(ip.payload[place]), int(frame.end[place]), frame.packet[place]
+            found = refusal(frame.raw, int(ip.protocol[place]), at, end, int(time_ns[packet]))
+            if found is not None:
+                self.refusals.append(found)
 
     def _whole(self, ip: _Packets, time_ns: Ints) -> _Packets:
         """Skip IPv6 extension headers and put fragments together."""

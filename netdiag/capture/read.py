@@ -113,6 +113,9 @@ class _Reader:
             self._datagrams(udp)
         if len(tcp.packet):
             self._segments(tcp)
+        if self._layers.refusals:
+            self._events.refused(self._layers.refusals)
+            self._layers.refusals.clear()
 
     def _segments(self, tcp: Segments) -> None:
         s = self._flows.sort(tcp)

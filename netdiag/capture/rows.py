@@ -157,6 +157,8 @@ def _fate(flow: Flow, end_ns: int) -> tuple[int, int, int, int]:
     if flow.refused:
         return TcpKind.FAILED, TcpState.CLOSE, _ECONNREFUSED, flow.ended_ns
     unanswered = flow.syns > 0 and not flow.answer_ns and not flow.established_ns
+    if unanswered and flow.barred:
+        return TcpKind.FAILED, TcpState.SYN_SENT, flow.barred, max(flow.barred_ns, flow.last_syn_ns)
     if unanswered and (flow.ended_ns or _gave_up(flow, end_ns)):
         return TcpKind.FAILED, TcpState.SYN_SENT, _ETIMEDOUT if flow.syns > 1 else 0, flow.last_ns
     if unanswered:
