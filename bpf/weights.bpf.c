@@ -118,7 +118,6 @@ struct {
 struct nd_started {
 	struct nd_request_key key;
 	__u64 at;
-	__u64 bytes;
 };
 
 struct {
@@ -133,6 +132,7 @@ struct nd_room {
 	struct nd_thread thread;
 	struct nd_file file;
 	struct nd_requests requests;
+	const void *mapping; /* of the last event that was looked at */
 	__u32 in_window; /* events since the last sample on this processor */
 	__u32 turn;
 };
@@ -473,15 +473,19 @@ static __always_inline void finish_file(struct nd_file *f, struct inode *inode, 
 	write_file(f, now);
 }
 
-/* Of a storm only one in sixteen is looked at: returns what one counts for, 0 = leave it out. */
-static __always_inline __u32 weigh(void)
+/*
+ * Of a storm in one file only one event in sixteen is looked at: returns what one counts for, 0 = leave it out. The
+ * first one in another file is never left out: what devices are asked for it counts from then on.
+ */
+static __always_inline __u32 weigh(const void *mapping)
 {
 	struct nd_room *r = room();
 
 	if (!r)
 		return 0;
-	if (r->in_window < ND_STORM) {
+	if (r->in_window < ND_STORM || r->mapping != mapping) {
 		r->in_window++;
+		r->mapping = mapping;
 		return 1;
 	}
 	return ++r->turn & 15 ? 0 : 16;
@@ -492,7 +496,7 @@ static __always_inline __u32 weigh(void)
 SEC("tp_btf/mm_filemap_fault")
 int BPF_PROG(weights_fault, struct address_space___w *mapping, unsigned long index)
 {
-	__u32 weight = weigh();
+	__u32 weight = weigh(mapping);
 	struct nd_thread *t;
 	struct inode *inode;
 	struct nd_file *f;
@@ -525,7 +529,7 @@ int BPF_PROG(weights_fault, struct address_space___w *mapping, unsigned long ind
 SEC("tp_btf/mm_filemap_map_pages")
 int BPF_PROG(weights_around, struct address_space___w *mapping, unsigned long first, unsigned long last)
 {
-	__u32 weight = weigh();
+	__u32 weight = weigh(mapping);
 	struct nd_thread *t;
 	struct inode *inode;
 	struct nd_file *f;
@@ -543,8 +547,10 @@ int BPF_PROG(weights_around, struct address_space___w *mapping, unsigned long fi
 		return 0;
 	f->e.around += weight;
 	f->e.around_pages += weight * (last - first + 1);
-	if (f->last_around != ~0ULL) {
-		if (first < f->last_around)
+	if (f->last_around != ~0ULL && f->last_around != first) { /* after a fault the same range comes again */
+		if (first > f->last_around)
+			f->e.around_forward += weight;
+		else
 			f->e.around_backward += weight;
 		if (ND_APART(first, f->last_around) <= ND_NEAR_PAGES)
 			f->e.around_near += weight;
@@ -557,7 +563,7 @@ int BPF_PROG(weights_around, struct address_space___w *mapping, unsigned long fi
 SEC("tp_btf/mm_filemap_get_pages")
 int BPF_PROG(weights_get, struct address_space___w *mapping, unsigned long first, unsigned long last)
 {
-	__u32 weight = weigh();
+	__u32 weight = weigh(mapping);
 	struct nd_thread *t;
 	struct inode *inode;
 	struct nd_file *f;
@@ -674,12 +680,22 @@ static __always_inline void write_requests(struct nd_requests *s, __u64 now)
 
 static __always_inline void begin_request(__u64 id, struct nd_request_key *key, __u64 bytes)
 {
-	struct nd_started started = { .key = *key, .bytes = bytes, .at = bpf_ktime_get_ns() };
-	struct nd_requests *s = sums_of(key, started.at);
+	struct nd_started started = { .key = *key, .at = bpf_ktime_get_ns() };
+	struct nd_started *before = bpf_map_lookup_elem(&nd_under_way, &id);
+	struct nd_requests *s;
 
+	if (before) { /* the kernel runs no program inside itself: the end of that one fell into such a moment */
+		s = bpf_map_lookup_elem(&nd_request_sums, &before->key);
+		if (s)
+			__sync_fetch_and_add(&s->under_way, -1);
+	}
+	s = sums_of(key, started.at);
 	if (!s)
 		return;
 	__sync_fetch_and_add(&s->e.depth, __sync_fetch_and_add(&s->under_way, 1) + 1);
+	__sync_fetch_and_add(&s->e.requests, 1);
+	__sync_fetch_and_add(&s->e.bytes, bytes);
+	count_size(&s->e, bytes);
 	bpf_map_update_elem(&nd_under_way, &id, &started, BPF_ANY);
 }
 
@@ -696,12 +712,10 @@ static __always_inline void end_request(__u64 id)
 	s = bpf_map_lookup_elem(&nd_request_sums, &started->key);
 	if (s) {
 		__sync_fetch_and_add(&s->under_way, -1);
-		__sync_fetch_and_add(&s->e.requests, 1);
-		__sync_fetch_and_add(&s->e.bytes, started->bytes);
+		__sync_fetch_and_add(&s->e.answered, 1);
 		__sync_fetch_and_add(&s->e.latency, took);
 		if (took > s->e.latency_max)
 			s->e.latency_max = took;
-		count_size(&s->e, started->bytes);
 		if (now - s->flushed >= ND_FLUSH_NS)
 			write_requests(s, now);
 	}

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 from netdiag.render import Options
-from netdiag.render.layout import Paper
+from netdiag.render.layout import Paper, wrap
 from netdiag.render.words import percent, seconds, span, unit
 from netdiag.text import cut_middle, fit, safe
 from netdiag.units import UNKNOWN, format_bytes, format_count
@@ -43,7 +43,7 @@ def headline(document: Mapping[str, Any]) -> str:
     """Return who loaded what, in how long, and what was lost."""
     load = document["load"]
     command = document["command"]
-    words = [word.rsplit("/", 1)[-1] for word in (command["argv"] if command else [])]
+    words = [word.rsplit("/", 1)[-1] for word in (command["argv"] if command else []) if "…" not in word]
     name = next((word for word in words[1:] if not word.startswith("-")), words[0] if words else None)
     name = name or (load["comm"] if load else "nothing")
     parts = [safe(name)]
@@ -101,7 +101,9 @@ def weights_of(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _finding(paper: Paper, one: Mapping[str, Any], document: Mapping[str, Any]) -> None:
-    paper.line(f"{one['severity'].upper()}  {safe(one['title'])}", one["severity"])
+    head = f"{one['severity'].upper()}  "
+    for row, text in enumerate(wrap(safe(one["title"]), paper.width - len(head))):
+        paper.line(f"{' ' * len(head) if row else head}{text}", one["severity"])
     what = [
         safe(one["code"]) + (f" ({safe(one['cause'])})" if one["cause"] else ""),
         f"confidence {one['confidence']:.2f}",

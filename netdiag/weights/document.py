@@ -231,7 +231,8 @@ def _limit(load: Load, said: Identity | None) -> str | None:
     if most < 0.3 * said.wall_ms:
         return None
     fetched = sum(one.bytes for file in load.files for one in file.requests)
-    rate = f", {format_bytes(fetched / said.wall_ms * 1000)}/s" if fetched and stage is _STAGES[0][0] else ""
+    size = sum(file.size for file in load.files if is_weights(file))
+    rate = f", {format_bytes(fetched / said.wall_ms * 1000)}/s" if fetched > size / 2 and stage is _STAGES[0][0] else ""
     return f"{stage}{rate}: {format_ms(most)} of {format_ms(said.wall_ms)}"
 
 

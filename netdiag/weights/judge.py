@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from netdiag.catalog import catalog
 from netdiag.findings import Evidence, Finding, Severity, Subject
-from netdiag.units import format_bytes, format_ms, format_percent
+from netdiag.units import UNKNOWN, format_bytes, format_ms, format_percent
 from netdiag.weights.identity import Identity
 from netdiag.weights.model import File, Load, Requests
 from netdiag.weights.mounts import network
@@ -63,6 +63,14 @@ class Case:
 def is_weights(file: File) -> bool:
     """Tell whether a file may hold weights: it is one by its header, or large and no library."""
     return file.size >= _LEAST and (file.format is not None or ".so" not in _base(file))
+
+
+def size(value: float | None) -> str:
+    """Return the size of a request, as those who set it write it: `128 KiB`, `4 MiB`."""
+    if value is None:
+        return UNKNOWN
+    unit, name = (_MIB, "MiB") if value >= _MIB else (_KIB, "KiB")
+    return f"{value / unit:.3g} {name}"
 
 
 def _base(file: File) -> str:
@@ -163,9 +171,7 @@ def _told(file: File) -> str:
 
 def _asked(one: Requests) -> str:
     depth = f", {one.depth:.1f} at a time" if one.depth is not None else ""
-    return (
-        f"{one.count:,} requests ({one.source}) of {format_bytes(one.mean_bytes)}{depth}, {format_ms(one.mean_ms)} each"
-    )
+    return f"{one.count:,} requests ({one.source}) of {size(one.mean_bytes)}{depth}, {format_ms(one.mean_ms)} each"
 
 
 # --- input: one cause for the time that was waited -----------------------------------------------------------------
@@ -176,12 +182,12 @@ def _main_requests(file: File) -> Requests | None:
     return max(through, key=lambda one: one.bytes, default=None)
 
 
-def _after(case: Case, one: Requests, size: int, at_once: int) -> str:
+def _after(case: Case, one: Requests, large: int, at_once: int) -> str:
     """Return what the wait would become with requests of `size` bytes, `at_once` under way: bounds, not a promise."""
     waited = case.waited_ms
-    mean = one.mean_bytes or size
+    mean = one.mean_bytes or large
     depth = max(one.depth or 1.0, 1.0)
-    best = waited * min(mean / size, 1.0) * depth / max(depth, at_once)
+    best = waited * min(mean / large, 1.0) * depth / max(depth, at_once)
     wall = case.identity.wall_ms
     return f"{format_ms(wall)} → not below {format_ms(wall - waited + best)}, if a large request takes no longer"
 
@@ -208,7 +214,7 @@ def _input(case: Case, file: File) -> Finding | None:  # noqa: C901, PLR0911 - o
     cost = case.waited_ms * share_of_bytes
     facts = {
         "requests": f"{asked.count:,}",
-        "mean": format_bytes(mean),
+        "mean": size(mean),
         "depth": f"{asked.depth:.1f}" if asked.depth is not None else "–",
         "each": format_ms(asked.mean_ms),
         "majors": f"{case.identity.thread.major_faults:,}",
@@ -257,7 +263,7 @@ def _input(case: Case, file: File) -> Finding | None:  # noqa: C901, PLR0911 - o
     if way.direction != "random" and window and window <= 512 * _KIB and slow and 0.4 * window <= mean <= 2.1 * window:
         return _finding(
             case, "weights.readahead-small", file, cost_ms=cost, confidence=0.85,
-            values={**facts, "window": format_bytes(window)}, what_if=_after(case, asked, 4 * _MIB, 2),
+            values={**facts, "window": size(window)}, what_if=_after(case, asked, 4 * _MIB, 2),
         )  # fmt: skip
     return None
 
@@ -329,7 +335,7 @@ def _small_reads(case: Case) -> Iterator[Finding]:
         confidence=0.9,
         count=thread.reads,
         of=thread.reads,
-        values={"mean": format_bytes(mean), "rate": f"{rate:,.0f}", "spent": format_ms(spent)},
+        values={"mean": size(mean), "rate": f"{rate:,.0f}", "spent": format_ms(spent)},
         what_if=f"reads of 1 MiB: {thread.reads:,} → {max(1, thread.read_bytes >> 20):,} calls, "
         f"at least {format_ms(cost)} less",
     )
@@ -364,7 +370,7 @@ def _direct(case: Case) -> Iterator[Finding]:
             if one.bytes < _LEAST / 2:
                 continue
             mean = one.mean_bytes or 0.0
-            facts = {"requests": f"{one.count:,}", "mean": format_bytes(mean), "each": format_ms(one.mean_ms)}
+            facts = {"requests": f"{one.count:,}", "mean": size(mean), "each": format_ms(one.mean_ms)}
             warm = file.cached_before / file.size
             cost = case.identity.ms("read-blocked", "kernel-blocked") if case.mine(file) else None
             if warm >= 0.5:
@@ -375,11 +381,10 @@ def _direct(case: Case) -> Iterator[Finding]:
                 )  # fmt: skip
                 return
             if mean < 1 * _MIB and (one.depth or 1) <= 2:
-                size = 16 * _MIB
                 yield _finding(
                     case, "weights.direct-io", file, cost_ms=cost, confidence=0.8, cause="small",
-                    values={**facts, "why": f"requests of {format_bytes(mean)}, one after the other"},
-                    what_if=_after(case, one, size, 4),
+                    values={**facts, "why": f"requests of {size(mean)}, one after the other"},
+                    what_if=_after(case, one, 16 * _MIB, 4),
                 )  # fmt: skip
                 return
 
@@ -403,16 +408,16 @@ def _ranks(case: Case) -> Iterator[Finding]:
     for file in case.files:
         by_file.setdefault((file.device, file.inode), []).append(file)
     for same in by_file.values():
-        size = same[0].size
-        brought = sum(min(max(f.get_bytes, f.around_bytes, f.faults * _PAGE), 2 * size) for f in same)
-        whole = [f for f in same if max(f.get_bytes, f.around_bytes) >= 0.7 * size]
-        if len(whole) < 2 or brought <= 1.5 * size:
+        whole_size = same[0].size
+        brought = sum(min(max(f.get_bytes, f.around_bytes, f.faults * _PAGE), 2 * whole_size) for f in same)
+        whole = [f for f in same if max(f.get_bytes, f.around_bytes) >= 0.7 * whole_size]
+        if len(whole) < 2 or brought <= 1.5 * whole_size:
             continue
         yield _finding(
             case, "weights.rank-amplification", same[0], cost_ms=None, severity=Severity.INFO, confidence=0.7,
             count=len(whole), of=len(same),
-            values={"brought": format_bytes(brought), "times": f"{brought / size:.1f}"},
-            what_if=f"each process its own part: {format_bytes(size)} instead of {format_bytes(brought)}",
+            values={"brought": format_bytes(brought), "times": f"{brought / whole_size:.1f}"},
+            what_if=f"each process its own part: {format_bytes(whole_size)} instead of {format_bytes(brought)}",
         )  # fmt: skip
         return
 

@@ -57,8 +57,10 @@ class Requests:
     pid: int | None
     count: int
     bytes: int
+    answered: int
+    """Requests whose answer was seen."""
     latency_ms: float
-    """Of all of them."""
+    """Of all those."""
     latency_max_ms: float
     depth: float | None
     """How many were under way on average when one began, itself included."""
@@ -74,8 +76,8 @@ class Requests:
 
     @property
     def mean_ms(self) -> float | None:
-        """Time a request took; None without one."""
-        return self.latency_ms / self.count if self.count else None
+        """Time a request took; None where no answer was seen."""
+        return self.latency_ms / self.answered if self.answered else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +117,7 @@ class File:
     near: int
     around: int
     around_bytes: int
+    around_forward: int
     around_backward: int
     around_near: int
     readahead_waited: int

@@ -33,7 +33,7 @@ def walk(file: File) -> Walk:
     """Return the direction; of several signs the one with most steps."""
     signs = (
         ("faults", file.forward, file.backward, file.near),
-        ("around", file.around - file.around_backward, file.around_backward, file.around_near),
+        ("around", file.around_forward, file.around_backward, file.around_near),
         ("reads", file.gets - file.gets_backward, file.gets_backward, None),
         (
             "readahead",

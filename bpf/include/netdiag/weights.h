@@ -70,6 +70,7 @@ struct weights_file_event {
 	__u64 faults_near; /* forward or backward by at most 4 MiB */
 	__u64 around; /* faults that mapped pages of the cache around them */
 	__u64 around_pages; /* pages of those ranges */
+	__u64 around_forward;
 	__u64 around_backward;
 	__u64 around_near; /* at most 4 MiB from the one before */
 	__u64 readahead_waited; /* begun because a page was missing */
@@ -92,14 +93,15 @@ enum nd_weights_source {
 	ND_FROM_DIRECT = 3, /* block requests into the program's own memory: O_DIRECT */
 };
 
-/* Requests for one file that were answered; those of FUSE and O_DIRECT by the process that waited. */
+/* Requests for one file; those of FUSE and O_DIRECT by the process that waited. */
 struct weights_request_event {
 	nd_ktime_ns time;
 	nd_ktime_ns began;
 	__u64 inode;
 	nd_bytes bytes;
 	__u64 requests;
-	nd_duration_ns latency; /* of all of them */
+	__u64 answered; /* requests whose answer was seen */
+	nd_duration_ns latency; /* of all those */
 	nd_duration_ns latency_max;
 	__u64 depth; /* requests under way when one began, itself included, summed */
 	__u32 upto_4k;
