@@ -108,17 +108,20 @@ def stalls_of(stream: Streams, path: Path) -> tuple[Stall, ...]:
     if len(gaps) < 4 or max(gaps) < LEAST_MS:
         return ()
     tokens = stream.tokens
-    found = []
+    found: list[Stall] = []
     for index, gap in enumerate(gaps):
         if gap >= LEAST_MS and gap >= limit_ms(gaps, index):
-            found.append(_blamed(stream, tokens, index, path))
+            found.append(_blamed(stream, tokens, index, path, found[-1] if found else None))
     return tuple(found)
 
 
-def _blamed(stream: Streams, tokens: Sequence[Piece], index: int, path: Path) -> Stall:
+def _blamed(stream: Streams, tokens: Sequence[Piece], index: int, path: Path, before: Stall | None) -> Stall:
     start, end = tokens[index].at_ns, tokens[index + 1].at_ns
     blame, why, sure = (
-        _reader(stream, tokens[index + 1], start, end) or _network(stream, path, start, end) or _rest(stream, path, end)
+        _reader(stream, tokens[index + 1], start, end)
+        or _recovering(stream, before, start, end)
+        or _network(stream, path, start, end)
+        or _rest(stream, path, end)
     )
     if blame == "unknown" and (end - start) / _MS >= _TIMER_MS:
         blame, why, sure = "server", f"no sign of loss on this side, {_window(stream.call.link)}", 0.75
@@ -138,6 +141,16 @@ def _reader(stream: Streams, after: Piece, start: float, end: float) -> _Verdict
     if after.at_ns == after.read_ns:  # its arrival is not known
         return "reader", "data lay in the socket until the program read it", 0.8
     return None
+
+
+def _recovering(stream: Streams, before: Stall | None, start: float, end: float) -> _Verdict | None:
+    """Right after a pause by loss a timer that was doubled may have to ring again: for what was lost before."""
+    if before is None or before.blame != "network" or _caught_up(stream, start, end) is False:
+        return None
+    trip = stream.call.link.rtt_ms if known(stream.call.link.rtt_ms) else 0.0
+    if start - before.to_ns > (_CATCH_UP_TRIPS * trip + _cadence_ms(stream)) * _MS:
+        return None
+    return "network", "the connection had not recovered from the loss before", 0.8
 
 
 def _network(stream: Streams, path: Path, start: float, end: float) -> _Verdict | None:
@@ -195,23 +208,39 @@ def _signs(path: Path, start: float, end: float, link: Link) -> tuple[str, bool]
 def _explains(stream: Streams, path: Path, start: float, end: float) -> bool:
     """Tell whether a little loss is what a pause is from, not what befell the first packets after it.
 
-    Where the way stood still the server went on, and what is due comes as soon as the way is open again; where the
-    server stood still nothing is due. Where that can't be seen, a pause is as long as one lost packet can make it, or
-    several are lost.
+    Where that can't be seen, a pause is as long as one lost packet can make it, or several are lost.
     """
+    caught_up = _caught_up(stream, start, end)
+    if caught_up is not None:
+        return caught_up
     link = stream.call.link
-    usual, ms = usual_ms([gap for gap in stream.gaps_ms if gap >= 1.0]), (end - start) / _MS
     trip = link.rtt_ms if known(link.rtt_ms) else 0.0
-    due = ms / usual - 1 if usual > 0 else 0.0
-    if due >= _LEAST_DUE:
-        until = end + max(_CATCH_UP_TRIPS * trip, 2 * usual) * _MS
-        came, last = _events(stream, end - _EDGE_NS, until)
-        if came - 1 - (last - end) / _MS / usual >= _CAUGHT_UP * due:
-            return True
-        if stream.tokens[-1].at_ns > until:
-            return False
     lost = sum(count for at, count in path.missing or () if start < at <= end + _EDGE_NS)
-    return path.missing is None or lost > 1 or ms < _ALONE_TIMES * (usual + _ALONE_MS + 2 * trip)
+    most = _ALONE_TIMES * (_cadence_ms(stream) + _ALONE_MS + 2 * trip)
+    return path.missing is None or lost > 1 or (end - start) / _MS < most
+
+
+def _caught_up(stream: Streams, start: float, end: float) -> bool | None:
+    """Tell whether what was due came right after a pause; None: not much was due, or the stream was over.
+
+    Where the way stood still the server went on, and what is due comes as soon as the way is open again; where the
+    server stood still nothing is due.
+    """
+    usual = _cadence_ms(stream)
+    due = (end - start) / _MS / usual - 1 if usual > 0 else 0.0
+    if due < _LEAST_DUE:
+        return None
+    trip = stream.call.link.rtt_ms if known(stream.call.link.rtt_ms) else 0.0
+    until = end + max(_CATCH_UP_TRIPS * trip, 2 * usual) * _MS
+    came, last = _events(stream, end - _EDGE_NS, until)
+    if came - 1 - (last - end) / _MS / usual >= _CAUGHT_UP * due:
+        return True
+    return False if stream.tokens[-1].at_ns > until else None
+
+
+def _cadence_ms(stream: Streams) -> float:
+    """Return the usual pause between tokens that did not come at once, ms."""
+    return usual_ms([gap for gap in stream.gaps_ms if gap >= 1.0])
 
 
 def _events(stream: Streams, start: float, end: float) -> tuple[float, float]:

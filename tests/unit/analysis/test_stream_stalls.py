@@ -101,3 +101,14 @@ def test_a_pause_between_reads_is_the_readers_where_arrivals_are_not_known(calls
     late["arrived_ns"] = late["began_ns"] - 390e6
     ((said, ms),) = [(s["blame"], s["gap_ms"]) for s in examine(calls.tables()).stalls[1]]
     assert (said, ms) == ("reader", pytest.approx(390))
+
+
+@pytest.mark.parametrize(("after", "blame"), [([0.1] * 10, "network"), ([20.0] * 40, "server")])
+def test_a_pause_right_after_one_by_loss_is_its_recovery(calls, after, blame):
+    row = calls.connection(**FAR)
+    calls.call(row, 0.0)
+    calls.stream(row, 1000.0, [*PAUSE, *[0.1] * 15, 600.0, *after])
+    for burst in calls.rows["bursts"]:
+        burst["missing"] = 0.0
+    calls.rows["bursts"][-16 - len(after) - 1]["missing"] = 12.0
+    assert [stall["blame"] for stall in examine(calls.tables()).stalls[1]] == ["network", blame]
