@@ -28,6 +28,8 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("route-check", "Check the way to a host: networks, places, detours, addresses."),
     ("weights", "Say how model weights get from disk to memory to the GPU, and what slows it."),
     ("report", "Write a recording as a page to read and to pass on."),
+    ("compare", "Say what got slower or faster, with a gate for releases."),
+    ("baseline", "Show or forget what calls usually take."),
     ("export", "Write a recording in the form of another tool."),
     ("explain", "Explain what a finding means and how to fix its cause."),
     ("demo", "Trace a local API and a client with a fault, as a first look."),

@@ -41,6 +41,7 @@ _NEEDS_FILE = ("json", "ndjson", "csv")
     help="Write the handshake packets of connections that findings name as pcapng, for Wireshark.",
 )
 @click.option("--no-keep", is_flag=True, help="Keep no recording as `last`.")
+@click.option("--remember", is_flag=True, help="Add it to the baselines. See `netdiag baseline`.")
 @click.option("--probe", "probes", metavar="LIST", help="Only these probes, with commas. See `netdiag probes`.")
 @click.option(
     "--if-unavailable",
@@ -86,7 +87,7 @@ def command(*, target: Target, argv: tuple[str, ...], live_lines: bool | None, o
     finally:
         watcher.close()
     try:
-        return _finish(request, result, output, chosen["save_packets"])
+        return _finish(request, result, output, chosen["save_packets"], remembered=chosen["remember"])
     except NetdiagError as error:
         error.exit_code = result.command_status or error.exit_code  # the command's own status comes first here as well
         raise
@@ -139,7 +140,9 @@ def _check_assertions(output: Output) -> None:
             asserts.parse(text).check_name(known)
 
 
-def _finish(request: TraceRequest, result: TraceResult, output: Output, packets: Path | None) -> int:
+def _finish(
+    request: TraceRequest, result: TraceResult, output: Output, packets: Path | None, *, remembered: bool = False
+) -> int:
     from netdiag.cli.results import examine, gate, say, write
     from netdiag.recording import reader
 
@@ -147,11 +150,16 @@ def _finish(request: TraceRequest, result: TraceResult, output: Output, packets:
     if result.recording is not None:
         name = None if result.temporary else "last" if request.save is None else str(request.save)
         recording = reader.read(result.recording)
-        document = examine(recording, output).document
+        examined = examine(recording, output)
+        document = examined.document
         if packets is not None:
             say(_save_packets(packets, recording, document))
         write([(name, document)], output, fallback=_stream(request))
         gated = gate(document, output)
+        if remembered:
+            from netdiag.cli.baseline import remember
+
+            say(remember(recording, examined.tables))
     say(farewell(request, result))
     return exit_status(result, gated)
 

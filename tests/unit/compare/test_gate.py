@@ -44,7 +44,9 @@ def test_two_hundred_pairs_without_a_change_raise_it_at_most_twice():
     for number in range(200):
         kind, count = KINDS[number % 4], (60, 400, 3000, 9000)[number // 4 % 4]
         pair = [
-            side(times(random, kind, count), errors=random.binomial(count, 0.01), reused=random.binomial(count - 1, 0.9))
+            side(
+                times(random, kind, count), errors=random.binomial(count, 0.01), reused=random.binomial(count - 1, 0.9)
+            )
             for _ in range(2)
         ]
         alarms += [(kind, count, name) for name in raised(*pair)]
@@ -106,7 +108,8 @@ def test_too_little_to_tell_passes_and_says_so():
 
 def test_a_file_of_rules(tmp_path):
     (tmp_path / "gate.toml").write_text(
-        '[[rule]]\nmetric = "server"\nstatistic = "p95"\nlimit = 30\n[[rule]]\nmetric = "retries"\nlimit = 1\nlevel = 0.01\n'
+        '[[rule]]\nmetric = "server"\nstatistic = "p95"\nlimit = 30\n'
+        '[[rule]]\nmetric = "retries"\nlimit = 1\nlevel = 0.01\n'
     )
     rules = gate.load(tmp_path / "gate.toml")
     assert rules[0] == Rule(metric="server", statistic="p95", limit=30.0)

@@ -46,7 +46,9 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
 
 def test_mann_whitney_of_a_known_table():
     # exact: of 20 ways to put three of six ranks, one is at least as great
-    assert statistics.mann_whitney_greater(np.array([1.0, 2, 3]), np.array([4.0, 5, 6])) == pytest.approx(0.05, abs=0.02)
+    assert statistics.mann_whitney_greater(np.array([1.0, 2, 3]), np.array([4.0, 5, 6])) == pytest.approx(
+        0.05, abs=0.02
+    )
     same = np.full(50, 7.0)
     assert statistics.mann_whitney_greater(same, same) == 1.0
     assert math.isnan(statistics.mann_whitney_greater(same[:1], same))
