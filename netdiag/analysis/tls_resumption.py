@@ -92,12 +92,34 @@ def _not_issued(server: Server) -> Seen | None:
     )
 
 
+def _names_only(server: Server, offered: Sequence[Shake], refused: Sequence[Shake]) -> Seen | None:
+    """The server names sessions (TLS 1.2), keeps none of them and gives no ticket: nothing it gives can be used."""
+    named = all(shake.offered == "session_id" and not shake.is_13 for shake in offered)
+    ticketless = all(shake.tickets_issued == 0 for shake in server.completed())
+    if not (named and ticketless and len(refused) == len(offered) >= _HABIT):
+        return None
+    return saw(
+        "tls.tickets-not-issued",
+        server,
+        refused,
+        of=len(server.completed()),
+        confidence=0.75,
+        cost_ms=_saved(refused),
+        ceiling=_ceiling(refused),
+        cause="session-ids-forgotten",
+        note=f"and of {len(offered)} session ids that the program offered again the server knew none",
+    )
+
+
 def _refused(server: Server) -> Seen | None:
     """One is enough: a session was offered, and the handshake was full all the same."""
     offered = [shake for shake in server.completed() if shake.offers and shake.resumed is not None]
     refused = [shake for shake in offered if shake.full]
     if not refused:
         return None
+    unusable = _names_only(server, offered, refused)
+    if unusable is not None:
+        return unusable
     cause, learned, confidence = _cause(server, offered)
     return saw(
         "tls.resumption-refused",

@@ -55,6 +55,20 @@ def test_tickets_that_are_never_offered():
     assert (finding.count, finding.of, finding.severity, finding.cost_ms) == (4, 5, Severity.INFO, None)
 
 
+def test_session_ids_that_the_server_forgets_are_no_sessions():
+    forgotten: Step = {"offered": "session_id"}
+    old = {"version": "TLSv1.2", "tickets_issued": 0.0}
+    found = tls(play([NEW, *[forgotten] * 3], **old))
+    assert (found["tls.tickets-not-issued"].cause, "tls.resumption-refused" in found) == (
+        "session-ids-forgotten",
+        False,
+    )
+    assert "tls.tickets-not-issued" not in tls(play([NEW, *[forgotten] * 2], **old))
+    known: Step = {"offered": "session_id", "resumed": True}
+    assert "tls.resumption-refused" in tls(play([NEW, known, *[forgotten] * 3], **old))
+    assert "tls.resumption-refused" in tls(play([NEW, *[forgotten] * 3], **old | {"tickets_issued": 1.0}))
+
+
 def test_in_tls_12_each_costs_a_round_trip():
     finding = tls(play([NEW] * 5, version="TLSv1.2"))["tls.resumption-not-offered"]
     assert finding.cost_ms == pytest.approx(4 * 50)
