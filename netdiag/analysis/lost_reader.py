@@ -10,16 +10,18 @@ from dataclasses import replace
 
 from netdiag.analysis.case import Group
 from netdiag.analysis.claims import PROMPT_MS, Claim, at_once, left_unread, soon_remote
+from netdiag.analysis.http_calls import Asked
 from netdiag.analysis.links import Link, Turn, known
 from netdiag.analysis.pricing import successors
 
-__all__ = ["body_left_open", "closed_unread", "or_closed_early"]
+__all__ = ["body_left_open", "by_answers", "closed_unread", "or_closed_early"]
 
 _TAIL = 64
 """A chunked body's last chunk, or the [DONE] event, in TLS records of their own (bytes)."""
 _HEAD = 2600
 """A response head and the session tickets that may come with it (bytes)."""
 _STREAMED_MS = 30.0
+_NEARLY_ALL = 0.8
 _LEAVES_TAILS = frozenset({"openai", "node"})
 """Libraries with a version that is known to leave the last bytes of streams."""
 _EARLY, _BODY, _CANCELLED = "reuse.stream-closed-early", "reuse.body-unread", "reuse.cancelled"
@@ -53,6 +55,28 @@ def closed_unread(group: Group, rest: Sequence[Link]) -> Claim | None:
         confidence=(0.9 if len(unread) >= 0.6 * len(alike) else 0.7),
         note=f"on {len(unread)} of them {_NOTES[code]}",
     )
+
+
+def by_answers(claim: Claim, asked: Sequence[Asked]) -> Claim:
+    """Return a client per call or thread as what it is where plaintext shows that it left before its answers ended.
+
+    `asked` are the group's requests. What had not come yet when the program closed never lies unread in a socket.
+    """
+    if claim.code not in ("reuse.client-per-call", "reuse.client-per-thread"):
+        return claim
+    last = {call.link.row: call for call in asked if call.exact and call.answered}
+    left = [link for link in claim.lost if link.row in last and last[link.row].complete is False]
+    if len(left) < _NEARLY_ALL * len(claim.lost):
+        return claim
+    code = Counter(_left(link, last[link.row]) for link in left).most_common(1)[0][0]
+    note = f"{len(left)} of them before the answer that it had begun to read was over"
+    return replace(claim, code=code, lost=tuple(left), cause=None, confidence=0.85, note=note)
+
+
+def _left(link: Link, call: Asked) -> str:
+    if not _streamed(link):
+        return _kind(link)
+    return _EARLY if (call.stream or {}).get("finished") else _CANCELLED
 
 
 def _by_reputation(streams: Sequence[Link]) -> Claim | None:

@@ -17,7 +17,7 @@ from netdiag.analysis.lost_loop import loop_per_call
 from netdiag.analysis.lost_pool import cold_burst, pool_split, pool_too_small
 from netdiag.analysis.lost_process import process_per_call
 from netdiag.analysis.lost_proxy import proxy_connect
-from netdiag.analysis.lost_reader import body_left_open, closed_unread, or_closed_early
+from netdiag.analysis.lost_reader import body_left_open, by_answers, closed_unread, or_closed_early
 from netdiag.analysis.lost_server import (
     server_close,
     server_idle_timeout,
@@ -79,7 +79,8 @@ def _claims(case: Case, group: Group) -> list[Claim]:
         claim = check(group, rest)
         # a check may look at connections beyond the lost ones; those that have a cause keep it
         if claim is not None and 2 * sum(link.row in taken for link in claim.lost) < len(claim.lost):
-            settled = by_headers(claim, case.asked_by(group))
+            asked = case.asked_by(group)
+            settled = by_headers(by_answers(claim, asked), asked)
             parts = or_per_call(group, settled)
             claims += parts if len(parts) > 1 else or_closed_early(settled)
             taken |= {link.row for link in claim.lost}

@@ -126,3 +126,42 @@ def test_no_library_is_blamed_where_the_server_ends_some(stage):
     for connection in stage.connections[:2]:
         connection["closed_by"] = "remote"
     stage.only("reuse.server-close")
+
+
+def cut(stage, times, *, whole=False, finished=None, **turn):
+    """Play calls whose answers, as plaintext shows, were not over when the program closed at once."""
+    at = 0.0
+    for number in range(times):
+        row = stage.connection(at, closed_by="local", idle=0.5)
+        stage.turns[-1] |= turn
+        if turn:
+            stage.turns[-1]["last_byte_ns"] = stage.turns[-1]["first_byte_ns"] + 300e6
+        last = stage.turns[-1]
+        stage.requests.append(
+            {"connection": row, "source": "plaintext", "protocol": "http/1.1", "status": 200.0, "complete": whole}
+            | {"id": f"r{number + 1}", "headers": {}, "request_headers": {}, "total_ms": 20.0}
+            | {name: last[name] for name in ("began_ns", "sent_ns", "first_byte_ns")}
+            | {"ended_ns": last["last_byte_ns"], "stream": {"finished": finished}}
+        )
+        at = stage.end_of(row) + 400
+
+
+def test_a_body_that_had_not_come_yet_was_not_read_either(stage):
+    cut(stage, 4)
+    finding = stage.only("reuse.body-unread")
+    assert (finding.count, finding.confidence) == (4, 0.85)
+
+
+def test_a_stream_that_went_on_was_cancelled(stage):
+    cut(stage, 4, **STREAM)
+    assert "reuse.cancelled" in stage.codes()
+
+
+def test_a_stream_whose_last_event_had_come_was_closed_early(stage):
+    cut(stage, 4, finished=True, **STREAM)
+    assert "reuse.stream-closed-early" in stage.codes()
+
+
+def test_answers_that_were_read_are_those_of_a_client_per_call(stage):
+    cut(stage, 4, whole=True)
+    assert stage.codes() == ["reuse.client-per-call"]
