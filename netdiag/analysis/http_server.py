@@ -64,10 +64,12 @@ def _slow(case: Case, group: Group, calls: Sequence[Asked], plain: Sequence[Aske
     """Half or more of the calls of a path waited longer than the limit, on a healthy connection."""
     limit = case.options.slow_ms
     by_path: dict[str | None, list[Asked]] = {}
+    again: dict[int, list[float]] = {}  # a connection carries many calls: its retransmissions are looked up once
     for call in plain:
-        healthy = not any(
-            call.began_ns <= number(at) <= call.first_byte_ns for (at,) in resent.of(call.link.row, "at_ns")
-        )
+        row = call.link.row
+        if row not in again:
+            again[row] = [number(at) for (at,) in resent.of(row, "at_ns")]
+        healthy = not any(call.began_ns <= at <= call.first_byte_ns for at in again[row])
         if known(call.wait_ms) and call.status != _RATE_LIMITED and healthy:
             by_path.setdefault(call.path, []).append(call)
     slow = [
