@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from netdiag.tables.binding import Bound, bind
 from netdiag.tables.chunks import chunks_of, streams_of
 from netdiag.tables.connections import Sockets
 from netdiag.tables.flights import Flights
+from netdiag.tables.pairing import Missed, missed, without_answers
 from netdiag.tables.plaintext import KEY, exchanges_of, replaced
 from netdiag.tables.schema import empty, objects
 from netdiag.tables.spoken import Spoken
@@ -37,8 +39,12 @@ class Dialogue:
         gaps: NDArray[np.bool_],
     ) -> None:
         """`gaps`: connections of which records are missing."""
-        self._said, self._rows = said, len(connections)
-        self._bound: Bound = bind(said, found, connections, flights, gaps)
+        self._rows = len(connections)
+        bound = bind(said, found, connections, flights, gaps)
+        self._missed: Missed = missed(said, bound, flights, gaps)
+        clocks = {number: clock for number, clock in bound.clocks.items() if number not in self._missed.torn}
+        self._bound: Bound = replace(bound, clocks=clocks)
+        self._said = said = without_answers(said, self._missed.answers)
         self._told = exchanges_of(said, self._bound, connections, bursts)
         self._asked = pd.DataFrame()
         self._doubtful: set[int] = set()
@@ -48,14 +54,13 @@ class Dialogue:
         """Tell of which connections all requests are known."""
         known = np.zeros(self._rows, bool)
         for number, row in self._bound.rows.items():
-            fact = self._said.conversations.get(number)
-            known[row] = fact is None or fact.whole
+            known[row] = number not in self._missed.late
         return known
 
     def asked(self, inferred: pd.DataFrame) -> pd.DataFrame:
         """Return all exchanges by connection and time: what plaintext tells, and what was inferred elsewhere."""
         told = self._without_doubles(inferred)
-        rest = replaced(inferred, told[told["connection"] < self._rows], self._said, self._bound)
+        rest = replaced(inferred, told[told["connection"] < self._rows], self._missed.late, self._bound)
         parts = [part for part in (told, rest) if len(part)]
         if not parts:
             return inferred
@@ -97,12 +102,20 @@ class Dialogue:
     def unobservable(self) -> list[dict[str, Any]]:
         """Return what could not be told, as coverage says it."""
         exchanges = self._said.exchanges
+        numbers = exchanges["conversation"]
         found = []
-        for numbers, why in (
-            (self._bound.contradicted, "the bytes do not fit the connection that they seemed to pass on"),
-            (self._doubtful, "which connection they passed on is not known, so their times come from TLS records"),
+        for chosen, why in (
+            (
+                numbers.isin(list(self._bound.contradicted)),
+                "the bytes do not fit the connection that they seemed to pass on",
+            ),
+            (self._missed.answers, "which answer is theirs is not known: more requests passed than were seen"),
+            (
+                numbers.isin(list(self._doubtful)),
+                "which connection they passed on is not known, so their times come from TLS records",
+            ),
         ):
-            mine = exchanges[exchanges["conversation"].isin(list(numbers))]
+            mine = exchanges[chosen]
             for pid, count in mine["tgid"].value_counts(sort=False).to_dict().items():
                 what = f"{count:,} request{'' if count == 1 else 's'} in plaintext"
                 found.append({"pid": int(str(pid)) or None, "what": what, "why": why})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -154,19 +154,24 @@ def covered_ns(start: Floats, end: Floats) -> float:
     return float(np.maximum(end - np.maximum(start, before), 0.0).sum())
 
 
-def replaced(inferred: pd.DataFrame, told: pd.DataFrame, said: Spoken, bound: Bound) -> pd.DataFrame:
+def replaced(inferred: pd.DataFrame, told: pd.DataFrame, late: Collection[int], bound: Bound) -> pd.DataFrame:
     """Return the inferred exchanges that plaintext does not tell better: those of other connections.
 
-    Of a connection that was joined in the middle also those that ended before plaintext began.
+    Of a conversation of which something was not seen (`late`) also those that it does not tell.
     """
-    begins = told.groupby("connection")["began_ns"].min().to_dict()
-    joined = {row for number, row in bound.rows.items() if (fact := said.conversations.get(number)) and not fact.whole}
     row = inferred["connection"].to_numpy()
-    begin = np.array([begins.get(each, np.nan) for each in row.tolist()], np.float64)
+    kept = ~np.isin(row, told["connection"].unique())
+    began = inferred["began_ns"].to_numpy()
     over = inferred[["last_byte_ns", "sent_ns"]].max(axis=1).to_numpy()
-    before = np.isin(row, list(joined)) & (over <= begin)
-    kept: pd.DataFrame = inferred[np.isnan(begin) | before]
-    return kept
+    for joined in {place for number, place in bound.rows.items() if number in late}:
+        part = told[told["connection"] == joined]
+        first = part["began_ns"].to_numpy()
+        last = np.fmax(part["last_byte_ns"].to_numpy(), part["sent_ns"].to_numpy())
+        mine = np.flatnonzero(row == joined)
+        same = (first[None, :] <= over[mine][:, None]) & (last[None, :] >= began[mine][:, None])
+        kept[mine] = ~same.any(axis=1)
+    left: pd.DataFrame = inferred[kept]
+    return left
 
 
 # --- what plaintext tells ---------------------------------------------------------------------------------------------

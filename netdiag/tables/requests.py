@@ -27,6 +27,7 @@ EXCHANGE_COLUMNS = (
 
 _CONTINUE_BYTES = 25
 """`HTTP/1.1 100 Continue` and its empty line: no answer, the body follows."""
+_NOT_FOLLOWED = 6
 _MAX_SETUP_NS = 1_000_000_000
 """A connection that carries its first request later than this was made ahead of it, not for it."""
 _TOLD = (
@@ -120,7 +121,10 @@ def _relations(connections: pd.DataFrame, exchanges: pd.DataFrame) -> dict[str, 
     before = np.append(np.nan, exchanges["last_byte_ns"].to_numpy()[:-1])[: len(row)]
     idle = np.maximum(exchanges["began_ns"].to_numpy() - before, 0.0) / 1e6
     complete = np.full(len(row), None, object)
-    complete[exchanges["first_byte_ns"].isna().to_numpy() & ended] = False
+    unanswered = exchanges["first_byte_ns"].isna().to_numpy() & ended
+    if "result" in exchanges:  # one of which no answer was seen may have got one
+        unanswered &= (exchanges["result"] != _NOT_FOLLOWED).to_numpy()
+    complete[unanswered] = False
     return {"reused": reused, "idle_before_ms": np.where(first, np.nan, idle), "complete": complete}
 
 
