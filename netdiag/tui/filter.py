@@ -91,25 +91,20 @@ def _holds(word: _Word, values: Mapping[str, object]) -> bool:
 
 
 def _mask(word: _Word, calls: Calls, programs: Mapping[int, str]) -> Any:
-    if word.name == "pid":
-        return calls.pid == int(word.value)
-    if word.name == "error":
-        return calls.failed == 1
-    if word.name == "slow":
-        return calls.total_ms >= float(word.value)
-    if word.name == "status":
-        return _each_number(calls.status, lambda text: text.startswith(word.value.rstrip("x")))
-    if word.name == "host":
-        return _each(calls.host, lambda text: word.value in text)
-    if word.name == "port":
-        return _each(calls.host, lambda text: _port(text) == word.value)
-    program = np.array([word.value in programs.get(int(pid), "").lower() for pid in calls.pid], bool)
-    if word.name == "exe":
-        return program
-    numbers = _each_number(calls.status, word.value.__eq__) | (calls.pid.astype(str) == word.value)
-    return (
-        program | numbers | _each(calls.host, lambda t: word.value in t) | _each(calls.label, lambda t: word.value in t)
-    )
+    value = word.value
+    tests: dict[str, Callable[[], Any]] = {
+        "pid": lambda: calls.pid == int(value),
+        "error": lambda: calls.failed == 1,
+        "slow": lambda: calls.total_ms >= float(value),
+        "status": lambda: _each_number(calls.status, lambda text: text.startswith(value.rstrip("x"))),
+        "host": lambda: _each(calls.host, lambda text: value in text),
+        "port": lambda: _each(calls.host, lambda text: _port(text) == value),
+        "exe": lambda: _each_number(calls.pid, lambda pid: value in programs.get(int(pid), "").lower()),
+    }
+    if word.name:
+        return tests[word.name]()
+    numbers = _each_number(calls.status, value.__eq__) | _each_number(calls.pid, value.__eq__)
+    return numbers | tests["exe"]() | tests["host"]() | _each(calls.label, lambda text: value in text)
 
 
 def _each(texts: Texts, test: Callable[[str], bool]) -> Any:

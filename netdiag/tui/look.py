@@ -14,6 +14,7 @@ from netdiag.units import UNKNOWN, format_count, format_ms
 
 __all__ = [
     "FANCY",
+    "PART_LETTERS",
     "PART_NAMES",
     "PART_STYLES",
     "PLAIN",
@@ -71,7 +72,7 @@ class Glyphs:
     """Before what is new."""
 
 
-FANCY: Final = Glyphs(plain=False, bars="▁▂▃▄▅▆▇█", block="█", arrow="→", stall="▒", tick="╵", mark="●")
+FANCY: Final = Glyphs(plain=False, bars="▁▂▃▄▅▆▇█", block="█", arrow="→", stall="▒", tick="│", mark="●")
 PLAIN: Final = Glyphs(plain=True, bars="._-~=+*#", block="#", arrow="->", stall="!", tick="'", mark="*")
 
 

@@ -68,8 +68,8 @@ class Page(Screen[None]):
         """Show the app's snapshot."""
         if not self.is_mounted:
             return
-        self.query_one(Head).tell(self.shell.snapshot, self.heading(), self.note())
         self.show(self.shell.snapshot)
+        self.query_one(Head).tell(self.shell.snapshot, self.heading(), self.note())
 
     def heading(self) -> str:
         """Return what this screen is called."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from rich.text import Text
 from textual.widget import Widget
 
-from netdiag.text import cells, cut, safe
+from netdiag.text import cells, cut, fit, safe
 from netdiag.tui.model import Snapshot, State
 from netdiag.units import UNKNOWN, format_count, format_ms
 
@@ -42,11 +42,12 @@ class Head(Widget):
         lost = "losses unknown" if snapshot.lost is None else f"{format_count(snapshot.lost)} events lost"
         length = format_ms(snapshot.length_s * 1e3) if snapshot.length_s else UNKNOWN
         tail = f"{length} · {lost} · "
-        room = width - cells(tail) - cells(word) - cells(self._title) - 4
+        room = width - cells(tail) - cells(word)
+        title = cut(self._title, max(room - 1, 0))
+        what = cut(snapshot.what, max(room - cells(title) - 3, 0))
         text = Text(no_wrap=True, end="")
-        text.append(f"{self._title}  ", "bold")
-        what = cut(snapshot.what, max(room, 0))
-        text.append(what + " " * max(1, room - cells(what) + 2))
+        text.append(title, "bold")
+        text.append(fit(f"  {what}" if what else "", max(room - cells(title), 0)))
         text.append(tail, "bold red" if snapshot.lost else "")
         text.append(word, style)
         text.append("\n")

@@ -28,7 +28,8 @@ class Rates(Widget):
     def tell(self, rates: tuple[Rate, ...]) -> None:
         """Show other figures."""
         self._rates = rates
-        self.refresh(layout=True)
+        self.styles.height = 1 if self.size.width >= _WIDE else 2
+        self.refresh()
 
     def render(self) -> Text:
         """Return the lines."""

@@ -73,7 +73,8 @@ class Table(ScrollView, can_focus=True):
         self.empty = empty
         self.head = head
         self.lines: Lines = ()
-        self.title_of: Callable[[int], str] = lambda at: self.columns[at].title
+        self.title_of: Callable[[int], str] = self._title
+        """Says what stands above a column."""
         self._widths: tuple[int, ...] = ()
 
     def fill(self, lines: Lines, columns: Sequence[Column] | None = None) -> None:
@@ -82,7 +83,7 @@ class Table(ScrollView, can_focus=True):
         if columns is not None and tuple(columns) != self.columns:
             self.columns, self._widths = tuple(columns), ()
         self.lines = lines
-        place = None if kept is None else next((at for at, line in enumerate(lines) if line.key == kept), None)
+        place = None if kept is None else _place(lines, kept)
         self.virtual_size = Size(0, len(lines) + self.head)
         self.cursor = min(self.cursor, max(len(lines) - 1, 0)) if place is None else place
         self.refresh()
@@ -139,7 +140,8 @@ class Table(ScrollView, can_focus=True):
         base = self.rich_style
         if self.head and y == 0:
             return self._strip(
-                [column.title for column in self.columns], base + self.get_component_rich_style("table--head")
+                [self.title_of(at) for at in range(len(self.columns))],
+                base + self.get_component_rich_style("table--head"),
             )
         at = y - self.head + self.scroll_offset.y
         if not self.lines and y == int(self.head):
@@ -150,6 +152,13 @@ class Table(ScrollView, can_focus=True):
         if at == self.cursor:
             over = self.get_component_rich_style("table--cursor" if self.has_focus else "table--cursor-blurred")
         return self._strip(self.lines[at].cells, base, over)
+
+    def width_of(self, at: int) -> int:
+        """Return how wide a column is; 0 = there is no room for it."""
+        return (self._widths or self._lay_out())[at]
+
+    def _title(self, at: int) -> str:
+        return self.columns[at].title
 
     def plain_rows(self) -> list[list[str]]:
         """Return titles and cells as text, for files."""
@@ -193,6 +202,14 @@ class Table(ScrollView, can_focus=True):
             left, total = left - more, total - one.grow
         self._widths = tuple(widths.get(id(one), 0) for one in self.columns)
         return self._widths
+
+
+def _place(lines: Lines, key: Any) -> int | None:
+    """Return where the key is; lines that are made when they are drawn know it themselves."""
+    asked = getattr(lines, "place_of", None)
+    if asked is not None:
+        return asked(key)  # type: ignore[no-any-return]
+    return next((at for at, line in enumerate(lines) if line.key == key), None)
 
 
 def _text(cell: Cell) -> str:
