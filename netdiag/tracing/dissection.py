@@ -15,7 +15,6 @@ import time
 from typing import NoReturn
 
 from netdiag import privilege
-from netdiag.tracing.dissect import serve
 
 __all__ = ["Dissection"]
 
@@ -96,6 +95,8 @@ def _live(incoming: socket.socket, recording_fd: int) -> NoReturn:
         signal.set_wakeup_fd(-1)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         privilege.leave_no_core()
+        from netdiag.tracing.dissect import serve  # only here: the front needs nothing of what takes bytes apart
+
         low, high = _settle(incoming, recording_fd)
         status = 0 if serve(socket.socket(fileno=low), high) else 1
     except BaseException:  # noqa: BLE001, S110 - a traceback might show what must not be shown
