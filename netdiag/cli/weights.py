@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +18,31 @@ from netdiag.errors import NetdiagError, Unsupported, UsageError
 if TYPE_CHECKING:
     from netdiag.processes import Target
     from netdiag.tracing.request import TraceRequest, TraceResult
+    from netdiag.weights.gpus import Child
 
 __all__ = ["command"]
 
 _NEEDS_FILE = ("json", "ndjson", "csv")
+_DRIVER = "/dev/nvidiactl"
 _PROBES = ("process", "weights")
+
+
+class _Weights(click.Command):
+    """A command that also has `compare FILE`; a program of that name is meant by `-- compare`."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if args[:1] == ["compare"]:
+            from netdiag.cli.weights_compare import command as compare
+
+            return compare.make_context(f"{info_name} compare", args[1:], parent=parent, **extra)
+        return super().make_context(info_name, args, parent=parent, **extra)
 
 
 @click.command(
     "weights",
+    cls=_Weights,
     short_help="Say how model weights get from disk to memory to the GPU, and what slows it.",
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
 )
@@ -41,6 +57,13 @@ _PROBES = ("process", "weights")
     show_default=True,
     help="What to do with CMD where no probe can load.",
 )
+@click.option(
+    "--gpu",
+    type=click.Choice(("auto", "on", "off")),
+    default="auto",
+    show_default=True,
+    help="Look at NVIDIA GPUs as well; auto: where their driver is.",
+)
 @click.option("--as-root", is_flag=True, help="Under sudo: run CMD as root, not as the user who called.")
 @click.option("--keep-argv", is_flag=True, help="Record the values in command lines as well.")
 @output_options
@@ -54,6 +77,7 @@ def command(*, target: Target, argv: tuple[str, ...], output: Output, **chosen: 
     \b
     netdiag weights -- python load.py
     netdiag weights --pid 4711 --duration 60
+    netdiag weights compare FILE
     """  # noqa: D301 - click reads the control character
     if sys.platform != "linux":
         raise Unsupported(f"tracing needs the Linux kernel, and this is {sys.platform}")
@@ -63,9 +87,13 @@ def command(*, target: Target, argv: tuple[str, ...], output: Output, **chosen: 
     request = _request(target, argv, chosen)
     _check(request, output)
     output = dataclasses.replace(output, reserved=reserve(output.file))
-    result = trace(request, None, say)
+    watched = _gpus(chosen["gpu"])
     try:
-        return _finish(request, result, output)
+        result = trace(request, None, say)
+    finally:
+        rows = watched.stop() if watched is not None else None
+    try:
+        return _finish(request, result, output, rows)
     except NetdiagError as error:
         error.exit_code = result.command_status or error.exit_code
         raise
@@ -107,32 +135,60 @@ def _check(request: TraceRequest, output: Output) -> None:
         raise UsageError(f"--save {request.save}: there is no such folder")
 
 
-def _finish(request: TraceRequest, result: TraceResult, output: Output) -> int:
+def _gpus(wanted: str) -> Child | None:
+    """Start looking at GPUs: before the trace, since whoever traces may have one thread only."""
+    if wanted == "off" or (wanted == "auto" and not Path(_DRIVER).exists()):
+        return None
+    from netdiag.weights.gpus import Child
+
+    return Child()
+
+
+def _finish(
+    request: TraceRequest, result: TraceResult, output: Output, rows: Sequence[Mapping[str, Any]] | None
+) -> int:
     from netdiag.cli.results import gate, say
     from netdiag.cli.trace import exit_status, farewell
 
     gated = 0
     if result.recording is not None:
-        document = _document(request, result.recording, output)
+        document = _document(request, result.recording, output, rows)
         _write(document, output, to_stderr=bool(request.command))
         gated = gate(document, output)
     say(farewell(request, result))
     return exit_status(result, gated)
 
 
-def _document(request: TraceRequest, recording: Path, output: Output) -> dict[str, Any]:
+def _document(
+    request: TraceRequest, recording: Path, output: Output, rows: Sequence[Mapping[str, Any]] | None
+) -> dict[str, Any]:
     from datetime import UTC, datetime
 
     from netdiag import config
     from netdiag.recording import reader
     from netdiag.weights.document import build
     from netdiag.weights.examine import examine
+    from netdiag.weights.gpus import claims, gpus_of, phases_of, to_json
+    from netdiag.weights.judge import order
 
     read = reader.read(recording)
     examined = examine(read, candidates=request.command)
     ignores = config.load(output.config)
-    reported, ignored = config.split(list(examined.findings), ignores, datetime.now(UTC).date())
-    return build(read, examined.load, examined.memory, reported, ignored=ignored)
+    gpus, missing = (
+        ([], [("GPU", "no NVIDIA driver on this machine")]) if rows is None else gpus_of(rows, read.start_ns)
+    )
+    found = order([*examined.findings, *claims(gpus)])
+    reported, ignored = config.split(found, ignores, datetime.now(UTC).date())
+    return build(
+        read,
+        examined.load,
+        examined.memory,
+        reported,
+        ignored=ignored,
+        gpus=[to_json(gpu) for gpu in gpus],
+        phases=next((some for gpu in gpus if (some := phases_of(gpu))), []),
+        missing=missing,
+    )
 
 
 def _write(document: Mapping[str, Any], output: Output, *, to_stderr: bool) -> None:
