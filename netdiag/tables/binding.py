@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -175,12 +176,19 @@ def _fit(
     server = bool(group["server"].any())
     found: list[Clock] = []
     for client, (first, end, began, done) in ((True, _REQUEST), (False, _RESPONSE)):
-        laid = _lay(_asked(group, first, end, began), lanes.of(row, client=client), whole=whole, loose=loose)
+        asked = _asked(group, first, end, began)
         offsets = np.concatenate((group[first], group[end] - 1))
         moved = np.concatenate((group[began], group[done]))
         near = _NEAR_ALONE_NS if strict else _NEAR_NS
         # the traced side reads what the client's side wrote, or the other way round
         early, late = (np.inf, _AHEAD_NS) if client == server else (near, near)
+        laid: list[Clock] = []
+        for lane in lanes.of(row, client=client):
+            ways = _lay(asked, [lane], whole=whole, loose=loose)
+            # of a conversation seen from its first byte that byte lies in the first record, unless something speaks
+            # against it: how late a program reads says nothing, and of an answer cut off no end is known
+            settled = (w for w in ways if _apart(w, offsets, moved, early_ns=early, late_ns=late) is not None)
+            laid += islice(settled, 1) if whole and not loose else ways
         clock = _in_time(laid, offsets, moved, early_ns=early, late_ns=late)
         if clock is None:
             return None
@@ -229,16 +237,21 @@ def _in_time(laid: Sequence[Clock], offsets: Any, moved: Floats, *, early_ns: fl
     is taken whose times are closest.
     """
     best: tuple[float, Clock] | None = None
-    known = ~np.isnan(moved)
     for clock in laid:
-        behind = clock.at(offsets[known]) - moved[known]
-        behind = behind[~np.isnan(behind)]
-        if len(behind) and (behind.max() > late_ns or behind.min() < -early_ns):
-            continue
-        apart = float(np.abs(behind).mean()) if len(behind) else 0.0
-        if best is None or apart < best[0] - _SAME_NS:
+        apart = _apart(clock, offsets, moved, early_ns=early_ns, late_ns=late_ns)
+        if apart is not None and (best is None or apart < best[0] - _SAME_NS):
             best = apart, clock
     return None if best is None else best[1]
+
+
+def _apart(clock: Clock, offsets: Any, moved: Floats, *, early_ns: float, late_ns: float) -> float | None:
+    """Return how far records and the program's calls lie apart, ns on average; None where that cannot be."""
+    known = ~np.isnan(moved)
+    behind = clock.at(offsets[known]) - moved[known]
+    behind = behind[~np.isnan(behind)]
+    if len(behind) and (behind.max() > late_ns or behind.min() < -early_ns):
+        return None
+    return float(np.abs(behind).mean()) if len(behind) else 0.0
 
 
 def _score(offsets: Ints, edges: Ints) -> float:

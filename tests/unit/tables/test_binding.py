@@ -46,3 +46,16 @@ def test_connections_that_only_sizes_tell_apart_are_found():
     requests = build(script.recording()).requests
     assert requests["source"].tolist() == ["plaintext"] * 10
     assert (requests["request_bytes"] == 300 + 7 * requests["connection"]).all()
+
+
+@pytest.mark.parametrize("lag", [0.6, 30.0])
+def test_an_answer_cut_off_begins_with_the_first_record(lag):
+    """No end is known of an answer that the program left: how late it read must not decide where it began."""
+    chunks = [(60.2, 120, 7, 1), (80, 130, 7, 1), (100, 140, 7, 1)]
+    said = [Said(at=10, chunks=chunks, lag=lag, members={"result": 2})]
+    script = Script()
+    script.conversation(script.connection(said), said)
+    made = build(script.recording())
+    assert made.chunks["at_ns"].to_numpy() / 1e6 == pytest.approx([60.2, 80, 100])
+    assert made.chunks["token_ns"].to_numpy() / 1e6 == pytest.approx([60.2, 80, 100])
+    assert made.requests["wait_ms"].tolist() == pytest.approx([50])
