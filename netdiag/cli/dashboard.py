@@ -52,9 +52,11 @@ def show(target: Target, argv: Sequence[str], chosen: Mapping[str, Any], *, is_c
     return _traced(target, argv, chosen)
 
 
-def trace_arguments(target: Target, argv: Sequence[str], chosen: Mapping[str, Any], recording: Path) -> list[str]:
+def trace_arguments(target: Target, argv: Sequence[str], chosen: Mapping[str, Any], save: Path | None) -> list[str]:
     """Return the words after `netdiag trace` that say what was said to `netdiag live`."""
-    words = ["--no-live-lines", "--save", str(recording), "--slow-ms", f"{chosen['slow_ms']:g}"]
+    words = ["--no-live-lines", "--slow-ms", f"{chosen['slow_ms']:g}"]
+    if save is not None:
+        words += ["--save", str(save)]
     for option, values in (
         ("--pid", target.pids), ("--exe", target.exe), ("--comm", target.comm), ("--cgroup", target.cgroups),
         ("--container", target.containers), ("--pod", target.pods), ("--port", target.ports), ("--host", target.hosts),
@@ -94,10 +96,12 @@ def _kept(name: str, chosen: Mapping[str, Any]) -> int:
 def _traced(target: Target, argv: Sequence[str], chosen: Mapping[str, Any]) -> int:
     user = privilege.calling_user()
     with _folder(user) as folder:
-        recording = chosen["save"] or folder / "live.netdiag"
-        words = trace_arguments(target, argv, chosen, recording)
+        named = chosen["save"] or (folder / "live.netdiag" if chosen["no_keep"] else None)
+        words = trace_arguments(target, argv, chosen, named)
         out, said = (folder / name for name in ("out", "said"))
-        before = recording.stat().st_mtime_ns if recording.exists() else None
+        before = set(_kept_now(user))
+        if named is not None and named.exists():
+            before.add((named, named.stat().st_mtime_ns))
         with out.open("wb") as stdout, said.open("wb") as stderr:
             child = subprocess.Popen(
                 [sys.executable, "-m", "netdiag", "trace", *words],
@@ -107,7 +111,8 @@ def _traced(target: Target, argv: Sequence[str], chosen: Mapping[str, Any]) -> i
             )
         privilege.drop(user)
         try:
-            if _armed(child, recording, before):
+            recording = _armed(child, named, before, user)
+            if recording is not None:
                 app = _app(recording, chosen, grows=True, alive=lambda: child.poll() is None)
                 _run(app)
         finally:
@@ -143,16 +148,63 @@ def _folder(user: privilege.User | None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _armed(child: subprocess.Popen[bytes], recording: Path, before: int | None) -> bool:
-    """Wait for the recording to begin; the password that sudo asks for comes first. False where the trace ended."""
+Seen = set[tuple[Path, int]]
+"""Recordings, and when each was last written to (ns)."""
+
+
+def _kept_now(user: privilege.User | None) -> Seen:
+    from netdiag import state
+
+    found: Seen = set()
+    for path in state.recordings(None if user is None else state.folder(uid=user.uid)):
+        with contextlib.suppress(OSError):
+            found.add((path, path.stat().st_mtime_ns))
+    return found
+
+
+def _armed(
+    child: subprocess.Popen[bytes], named: Path | None, before: Seen, user: privilege.User | None
+) -> Path | None:
+    """Wait for the recording to begin, and return it; None where the trace ended without one.
+
+    The password that sudo asks for comes first. A file without a name of ours is the new one among those that are kept.
+    """
+    known = {path for path, _ in before}
     while True:
         over = child.poll() is not None
-        with contextlib.suppress(OSError):
-            if recording.stat().st_size > len(_MAGIC) and recording.stat().st_mtime_ns != before:
-                return True
+        if named is not None:
+            found = [named] if _begun(named) and (named, named.stat().st_mtime_ns) not in before else []
+        else:
+            held = _held(child)
+            found = [path for path, _ in _kept_now(user) if path not in known] if held is None else held
+            found = [path for path in found if _begun(path)]
+        if found:
+            return found[0]
         if over:
-            return False
+            return None
         time.sleep(0.05)
+
+
+def _begun(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return path.stat().st_size > len(_MAGIC)
+    return False
+
+
+def _held(child: subprocess.Popen[bytes]) -> list[Path] | None:
+    """Return the recordings that the trace has open: others may trace as well. None where one may not look."""
+    found = []
+    try:
+        for entry in Path(f"/proc/{child.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                path = entry.readlink()
+                if path.suffix == ".netdiag":
+                    found.append(path)
+    except FileNotFoundError:
+        return []
+    except OSError:
+        return None
+    return found
 
 
 def _stopped(child: subprocess.Popen[bytes]) -> int:

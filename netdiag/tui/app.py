@@ -195,7 +195,7 @@ class Dashboard(App[None]):
         if (
             exam is not None
             and 0 <= row < len(exam.tables.requests)
-            and exam.tables.requests["stream"].to_numpy()[row] is None
+            and exam.tables.requests["stream"].to_numpy()[row].__class__ is not dict
         ):
             self.open_connection(int(exam.tables.requests["connection"].to_numpy()[row]))
         else:

@@ -115,7 +115,7 @@ def connection(examination: Examination, row: int) -> ConnectionView | None:
 def stream(examination: Examination, row: int) -> StreamView | None:
     """Return what is known of the answer to a request; None where it was not streamed."""
     asked = examination.tables.requests
-    if not 0 <= row < len(asked) or asked["stream"].to_numpy()[row] is None:
+    if not 0 <= row < len(asked) or not isinstance(asked["stream"].to_numpy()[row], dict):
         return None
     request, told = asked.iloc[row], asked["stream"].to_numpy()[row]
     sent = float(request["sent_ns"])
@@ -124,7 +124,7 @@ def stream(examination: Examination, row: int) -> StreamView | None:
     stalls = {round(float(str(one["at_ms"])), 3): one for one in examination.stalls.get(row, ()) if "at_ms" in one}
     starts, lengths = (at[:-1] - sent) / 1e6, np.diff(at) / 1e6
     gaps = tuple(_gap(float(start), float(length), stalls) for start, length in zip(starts, lengths, strict=True))
-    name = " ".join(filter(None, (request["method"], request["path"]))) or "stream"
+    name = " ".join(one for one in (request["method"], request["path"]) if isinstance(one, str)) or "stream"
     return StreamView(
         title=f"{request['id']} {safe(name)}",
         facts=_stream_facts(request, told),
@@ -235,7 +235,7 @@ def _stream_facts(request: Any, told: Any) -> tuple[tuple[str, str], ...]:
     first = f"byte {format_ms(request['wait_ms'])}, chunk {ms('first_chunk')}, token {ms('first_token')}"
     size = f"{format_count(told.get('chunks'))} chunks, {format_count(told.get('tokens'))} tokens"
     late = f"{format_ms(request['reader_lag_ms'])} read late by the program"
-    model = f"model {safe(request['model'])}" if request["model"] else "model unknown"
+    model = f"model {safe(request['model'])}" if isinstance(request["model"], str) else "model unknown"
     return (
         ("answer", f"{_status(request['status'])}, {told.get('kind') or UNKNOWN}, {model}"),
         ("first", f"{first} after the request was sent"),

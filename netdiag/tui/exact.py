@@ -36,12 +36,12 @@ def calls(tables: Tables) -> Calls:
         ended_ns=asked["ended_ns"].to_numpy(),
         total_ms=asked["total_ms"].to_numpy(),
         wait_ms=asked["wait_ms"].to_numpy(),
-        first_token_ms=np.array([_number((one or {}).get("first_token_ms")) for one in stream], np.float64),
+        first_token_ms=_first_tokens(stream),
         status=asked["status"].to_numpy(),
         failed=_failed(asked),
         retried=np.where(np.isnan(asked["attempt"]), np.nan, asked["attempt"] > 1),
         reused=_flags(asked["reused"]),
-        stream=np.array([one is not None for one in stream], bool),
+        stream=np.array([isinstance(one, dict) for one in stream], bool),
         parts=np.column_stack([asked[f"{part}_ms"].to_numpy() for part in PARTS]),
     )
     client = roles[link] != "server"
@@ -86,12 +86,12 @@ def _hosts(rows: pd.DataFrame) -> Texts:
     names, addresses, ports = (rows[name].to_numpy() for name in ("remote_name", "remote_ip", "remote_port"))
     found = np.empty(len(rows), object)
     for at, (name, address, port) in enumerate(zip(names, addresses, ports, strict=True)):
-        found[at] = _named(name or address, port)
+        found[at] = _named(name if isinstance(name, str) else address, port)
     return found
 
 
 def _named(name: str | None, port: float) -> str | None:
-    if name is None:
+    if not isinstance(name, str):
         return None
     return endpoint(name, None if np.isnan(port) or port == 443 else int(port))
 
@@ -107,7 +107,7 @@ def _request_hosts(names: Texts, of_connection: Texts, rows: pd.DataFrame, link:
 def _labels(asked: pd.DataFrame) -> Texts:
     found = np.empty(len(asked), object)
     for at, (method, path) in enumerate(zip(asked["method"], asked["path"], strict=True)):
-        found[at] = " ".join(filter(None, (method, path))) or None
+        found[at] = " ".join(one for one in (method, path) if isinstance(one, str)) or None
     return found
 
 
@@ -118,11 +118,16 @@ def _failed(asked: pd.DataFrame) -> Floats:
 
 
 def _flags(column: pd.Series[Any]) -> Floats:
-    return np.array([np.nan if one is None else float(one) for one in column], np.float64)
+    return np.array([float(one) if isinstance(one, bool | np.bool_) else np.nan for one in column], np.float64)
 
 
 def _whole(column: pd.Series[Any]) -> Any:
     return column.fillna(-1).to_numpy().astype(np.int64)
+
+
+def _first_tokens(streams: Texts) -> Floats:
+    told = [one.get("first_token_ms") if isinstance(one, dict) else None for one in streams]
+    return np.array([_number(one) for one in told], np.float64)
 
 
 def _number(value: object) -> float:

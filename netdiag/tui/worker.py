@@ -7,6 +7,7 @@ costs most, is made of what `window` keeps and at its own pace; figures and spar
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ from netdiag.tui.examine import examine
 from netdiag.tui.ledger import Ledger
 from netdiag.tui.model import Examination, Snapshot, State, key
 from netdiag.tui.window import Window
+
+log = logging.getLogger(__name__)
 
 __all__ = ["TICK_S", "Follower"]
 
@@ -58,6 +61,7 @@ class Follower:
         self._exam_at = 0.0
         self._last = Snapshot()
         self._heard = time.monotonic()
+        self._failed: str | None = None
         self._known: frozenset[object] | None = None
 
     def stop(self) -> None:
@@ -73,6 +77,9 @@ class Follower:
                 self._take(part)
         except InputUnreadable as error:
             self._show(replace(self._last, state=State.TRUNCATED, why=error.message))
+        except Exception as error:  # what was shown stays, and says that it goes no further
+            log.debug("the follower stumbled", exc_info=error)
+            self._show(replace(self._last, state=State.TRUNCATED, why=f"not read further: {type(error).__name__}"))
 
     def _parts(self) -> Iterator[Recording]:
         if self._grows:
@@ -97,7 +104,7 @@ class Follower:
         self.window.add(part)
         over = part.end is not None or part.truncated_at is not None or not self._grows
         state, why = opening.state_of(part, over=over)
-        base = replace(self._last, **opening.about(part, self._last), state=state, why=why)
+        base = replace(self._last, **opening.about(part, self._last), state=state, why=why or self._failed)
         if over and self.window.records > _LIVE_RECORDS:
             self._show(self._snapshot(base, live=False))  # at once; the findings follow
         if over or time.monotonic() - self._exam_at > (self._exam.seconds / _SHARE if self._exam else 0):
@@ -112,7 +119,11 @@ class Follower:
             return
         self._exam_records = self.window.records
         total = len(self.ledger.ends()) if self.window.partial else None
-        self._exam = examine(self.window.recording(), total=total, slow_ms=self._slow_ms)
+        try:
+            self._exam = examine(self.window.recording(), total=total, slow_ms=self._slow_ms)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # the figures are worth having without
+            log.debug("not examined", exc_info=error)
+            self._failed = f"not examined: {type(error).__name__}"
         self._exam_at = time.monotonic()
 
     def _snapshot(self, base: Snapshot, *, live: bool) -> Snapshot:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ladder of a handshake: client at the left, server at the right, an arrow for each flight, and who was waited for."""
+"""The ladder of a handshake: client left, server right, an arrow for each flight, and who was waited for."""
 
 from __future__ import annotations
 
