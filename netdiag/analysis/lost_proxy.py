@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from netdiag.analysis.case import Case, Group
 from netdiag.analysis.claims import Claim, complete
-from netdiag.analysis.links import Link
+from netdiag.analysis.links import Link, column
 
 __all__ = ["proxy_connect"]
 
@@ -18,6 +18,8 @@ _CONNECT = "CONNECT"
 def proxy_connect(case: Case, group: Group, rest: Sequence[Link]) -> Claim | None:
     """Each call asks the proxy to connect anew: the tunnel of the call before is gone with its connection."""
     tunnelled = _rows(case, group)
+    if not tunnelled:
+        return None
     used = [link for link in group.links if link.used and link.row in tunnelled]
     lost = [link for link in rest if link.row in tunnelled and complete(link) and _calls(case, link) <= 1]
     if len(lost) < _HABIT or len(lost) < 0.5 * len(used):
@@ -35,8 +37,12 @@ def proxy_connect(case: Case, group: Group, rest: Sequence[Link]) -> Claim | Non
 
 
 def _rows(case: Case, group: Group) -> set[int]:
-    proxied = case.tables.connections.get("proxied")
-    return set() if proxied is None else {link.row for link in group.links if bool(proxied.iat[link.row])}
+    memo = case.rows.memo
+    if ("proxied", 0) not in memo:
+        cells = column(case.tables.connections, "proxied")
+        memo["proxied", 0] = {row for row, proxied in enumerate(cells) if proxied}
+    tunnelled: set[int] = memo["proxied", 0]
+    return {link.row for link in group.links if link.row in tunnelled} if tunnelled else set()
 
 
 def _calls(case: Case, link: Link) -> float:

@@ -37,9 +37,9 @@ _LATEST_MS, _LATEST_TRIPS = 1000.0, 4.0
 def analyze(case: Case) -> list[Finding]:
     """Return one finding per cause and group."""
     found: list[Seen | None] = []
-    resent = _resent(case)
+    resent, theirs = _resent(case), _resent(case, "remote")
     for group in case.groups:
-        found += [_far(case, group), _retransmits(case, group, resent), _zero_window(group), _nagle(group)]
+        found += [_far(case, group), _retransmits(case, group, resent, theirs), _zero_window(group), _nagle(group)]
     return [finding(case, seen) for seen in found if seen is not None]
 
 
@@ -107,9 +107,12 @@ def _mended(bursts: Rows, link: Link, resent: Sequence[float]) -> list[tuple[flo
     return found
 
 
-def _retransmits(case: Case, group: Group, resent: dict[int, list[float]]) -> Seen | None:
+def _retransmits(
+    case: Case, group: Group, resent: dict[int, list[float]], theirs: dict[int, list[float]]
+) -> Seen | None:
+    if not resent:
+        return None
     usual = _usual_wait(group, resent)
-    theirs = _resent(case, "remote")
     hit: dict[int, float] = {}
     segments = 0
     for link in group.links:

@@ -25,6 +25,8 @@ Bytes = NDArray[np.uint8]
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 _MIX = tuple(np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
 _GROW = 1024
+_LEAST, _MOST, _BYTES_EACH = 2048, 1 << 15, 1280
+"""Connections that are followed: at least and at most, and one for so many bytes. A flood of SYNs has more."""
 
 
 @dataclass(slots=True, eq=False)
@@ -121,6 +123,14 @@ class Flows:
         self.echo_ns = np.zeros((_GROW, 2), np.int64)
         self.follow = np.zeros(_GROW, bool)
         """Whether somebody reads its bytes."""
+        self.most = _LEAST
+        """So many connections are followed, the first ones: `room` raises it with the file."""
+        self.left_out = 0
+        """Segments of others."""
+
+    def room(self, size: int) -> None:
+        """Let there be as many connections as so many bytes of packets can hold that did something."""
+        self.most = min(_MOST, _LEAST + size // _BYTES_EACH)
 
     def sort(self, segments: Segments) -> Sorted:
         """Return the segments by connection; new connections get numbers."""
@@ -132,6 +142,8 @@ class Flows:
             columns = (ports, *(low_ends[:, column] for column in (3, 2, 1, 0)))
             order = np.lexsort(columns)
             starts = np.flatnonzero(_changes(low_ends[order], ports[order]))
+        if len(starts) > self.most - len(self.all):
+            order, starts = self._bounded(order, starts, segments)
         head = segments.head[order]
         seq, flags = _word(head, 4), head[:, 13].astype(np.int64)
         time, direction = segments.time_ns[order], direction[order]
@@ -157,6 +169,19 @@ class Flows:
             raw=segments.raw,
         )
 
+    def _bounded(self, order: Ints, starts: Ints, segments: Segments) -> tuple[Ints, Ints]:
+        """Leave out the segments of connections that are too many."""
+        first = order[starts]
+        keys, room = _keys(segments, first), self.most - len(self.all)
+        keep = np.array([key in self._ids for key in keys], bool)
+        news = np.flatnonzero(~keep)
+        keep[news[np.argsort(first[news], kind="stable")[: max(room, 0)]]] = True
+        lengths = np.diff(np.append(starts, len(order)))
+        stay = np.repeat(keep, lengths)
+        self.left_out += int(np.count_nonzero(~stay))
+        ends = np.cumsum(lengths[keep])
+        return order[stay], ends - lengths[keep]
+
     def find(self, one: tuple[bytes, int], other: tuple[bytes, int]) -> Flow | None:
         """Return the latest connection between two ends."""
         number = self._ids.get(_key(one[0] + other[0], one[1], other[1]))
@@ -179,8 +204,7 @@ class Flows:
         for place, run in zip(opens.tolist(), owner.tolist(), strict=True):
             by_run.setdefault(run, []).append(place)
         first = order[starts]
-        ends, ports = segments.ends[first], np.stack((segments.source[first], segments.destination[first]), axis=1)
-        keys = [_key(end.tobytes(), *pair) for end, pair in zip(ends, ports.tolist(), strict=True)]
+        keys = _keys(segments, first)
         places, times, ids = starts.tolist(), time[starts].tolist(), self._ids
         found: list[list[tuple[int, int]]] = [[] for _ in keys]
         # connections are numbered in the order in which the file brings them
@@ -205,7 +229,7 @@ class Flows:
 
     def _open(self, key: bytes, current: int, seq: int, at: int, direction: int) -> int:
         """Return the connection that a SYN belongs to: the present one of its ends, or a new one."""
-        if current >= 0 and self.all[current].syn_seq == seq:
+        if current >= 0 and (self.all[current].syn_seq == seq or len(self.all) >= self.most):
             return current
         if current >= 0:
             self.all[current].replaced = True
@@ -280,6 +304,15 @@ def _starts(mixed: NDArray[np.uint64], ends: NDArray[np.uint64], ports: Ints) ->
     changed = np.ones(len(mixed), bool)
     changed[1:] = mixed[1:] != mixed[:-1]
     return np.flatnonzero(changed) if (changed == _changes(ends, ports)).all() else None
+
+
+def _keys(segments: Segments, first: Ints) -> list[bytes]:
+    """Return the keys of the connections of these segments."""
+    packed, sources, targets = segments.ends[first].tobytes(), segments.source[first], segments.destination[first]
+    return [
+        _key(packed[at : at + 32], source, target)
+        for at, source, target in zip(range(0, len(packed), 32), sources.tolist(), targets.tolist(), strict=True)
+    ]
 
 
 def _key(ends: bytes, source: int, target: int) -> bytes:

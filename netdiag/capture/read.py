@@ -77,7 +77,7 @@ class _Reader:
         self._talks: dict[int, Talk] = {}
         self._runs: dict[str, list[Records]] = {"tcp_io": [], "tls_record": []}
         self._start: int | None = None
-        self._end = 0
+        self._end = self._size = 0
 
     def all(self) -> Recording:
         """Read the whole file."""
@@ -99,6 +99,8 @@ class _Reader:
         if not len(batch.at):
             return
         time = self._clock.settle(batch.time_ns)
+        self._size += int(batch.captured.sum())
+        self._flows.room(self._size)
         low, high = int(time.min()), int(time.max())
         if self._start is None:
             self._limits = self._limits.since(low)
@@ -251,10 +253,11 @@ class _Reader:
     def _said_of_losses(self) -> list[dict[str, Any]]:
         """Return how many packets the file lacks: told by whoever captured, and at least one for each hole."""
         holes = self._sequences.holes
-        if not self._notes.dropped and not holes:
+        lost = sum(self._notes.dropped.values()) + holes + self._flows.left_out
+        if not self._notes.dropped and not lost:
             return []
-        lost = sum(self._notes.dropped.values()) + holes
-        return [{"kind": "loss", "probe": "packets", "seen": self._notes.packets, "lost": lost}]
+        seen = self._notes.packets - self._flows.left_out
+        return [{"kind": "loss", "probe": "packets", "seen": seen, "lost": lost}]
 
     def _coverage(self) -> dict[str, Any]:
         notes, layers = self._notes, self._layers
@@ -264,6 +267,9 @@ class _Reader:
         ]
         if notes.cut:
             unseen.append((f"the rest of {notes.cut} of {notes.packets} packets", "the snap length cut them off"))
+        if self._flows.left_out:
+            why = f"there are too many connections: the first {len(self._flows.all)} were followed"
+            unseen.append((f"{self._flows.left_out} packets of further connections", why))
         unseen += [(f"{count} packets", f"not taken apart: {why}") for why, count in sorted(layers.unknown.items())]
         if self._clock.set_back:
             unseen.append(("some of the time", f"the clock was set back {self._clock.set_back} times"))

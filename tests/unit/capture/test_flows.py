@@ -7,15 +7,18 @@ import random
 
 import numpy as np
 
+from netdiag import tables
 from netdiag.capture.container import Notes, batches
 from netdiag.capture.flows import Flows
 from netdiag.capture.layers import Layers
 from netdiag.capture.source import open_source
 from tests.fakes import packets as p
+from tests.unit.capture.capturing import read, table
 
 
 def sort(packets, flows=None):
     flows = flows or Flows()
+    flows.room(1 << 24)
     [batch] = batches(open_source(p.pcap(packets)), Notes())
     tcp, _ = Layers().split(batch, batch.time_ns)
     return flows, flows.sort(tcp)
@@ -82,3 +85,36 @@ def test_connections_go_on_in_the_next_batch_and_the_table_grows():
     flows, _ = sort(packets[half:], flows)
     assert len(flows.all) == 3000
     assert len(flows.base) >= 3000
+
+
+def flood(count, *, each=lambda number: p.tcp(number % 60_000 + 1024, 443, number * 7919, 0, p.SYN)):
+    """Return frames of a flood: each begins a connection of its own."""
+    for number in range(count):
+        source = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+        yield number / 1e5, p.ethernet(p.ip(source, "192.168.0.1", each(number)))
+
+
+def test_a_flood_of_connections_is_bounded_and_said():
+    talk = p.http()
+    first = len(talk.packets)
+    packets = [*talk.packets[: first // 2], *((0.02 + at, frame) for at, frame in flood(20_000))]
+    packets += [(1.0 + at, frame) for at, frame in talk.packets[first // 2 :]]
+    found = read(p.pcap(packets))
+    built = tables.build(found)
+    assert 2048 < len(built.connections) < 4000
+    # what was followed before is followed to its end
+    [row] = built.connections[built.connections["remote_port"] == 80].itertuples()
+    assert (row.requests, row.closed_by) == (1, "local")
+    [loss] = built.losses
+    assert loss.lost == 20_000 - (len(built.connections) - 1)
+    assert loss.seen + loss.lost == len(packets)
+    [coverage] = found.facts_of("coverage")
+    assert any("too many connections" in entry["why"] for entry in coverage["unobservable"])
+
+
+def test_a_flood_on_the_same_two_ends_is_bounded_too():
+    file = p.pcap(
+        (number / 1e5, p.ethernet(p.ip("10.0.0.1", "10.0.0.2", p.tcp(40000, 443, number * 7919, 0, p.SYN))))
+        for number in range(9_000)
+    )
+    assert len(table(file)) <= 2048 + len(file) // 1280
