@@ -38,7 +38,7 @@ def command(*, file: Path, format_: str, cold: bool, repeat: int) -> None:
         write_text(json.dumps(found) + "\n", None, sys.stdout)
         return
     lines = [f"{safe(file.name)}, {format_bytes(size)}, the fastest of {repeat}"]
-    lines.append(f"{fit('', 36)}{'time':>8}{'blocked':>8}{'faults':>9}{'major':>7}{'device':>9}")
+    lines.append(f"{fit('', 36)}{'time':>8}{'off CPU':>8}{'faults':>9}{'major':>7}{'device':>9}")
     for run in runs:
         name = fit(f"{run.state}  {METHODS[run.method][0]}", 36)
         device = UNKNOWN if run.device_bytes is None else format_bytes(run.device_bytes)

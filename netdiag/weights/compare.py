@@ -48,12 +48,16 @@ class Run:
 
     @property
     def blocked_ms(self) -> float:
-        """Time not on a processor."""
+        """Time not on a processor: waiting for the file, or for a processor."""
         return max(0.0, self.ms - self.user_ms - self.system_ms)
 
 
+_NEW = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+"""Memory as malloc() gets it for large pieces."""
+
+
 def _read_fresh(fd: int, size: int) -> None:
-    with mmap.mmap(-1, size) as to:
+    with mmap.mmap(-1, size, flags=_NEW) as to:
         view = memoryview(to)
         for at in range(0, size, _PIECE):
             os.preadv(fd, [view[at : at + _PIECE]], at)
@@ -61,7 +65,7 @@ def _read_fresh(fd: int, size: int) -> None:
 
 
 def _read_reused(fd: int, size: int) -> None:
-    with mmap.mmap(-1, _PIECE) as to:
+    with mmap.mmap(-1, _PIECE, flags=_NEW) as to:
         view = memoryview(to)
         for at in range(0, size, _PIECE):
             os.preadv(fd, [view[: min(_PIECE, size - at)]], at)
@@ -69,7 +73,7 @@ def _read_reused(fd: int, size: int) -> None:
 
 
 def _mapped_copied(fd: int, size: int) -> None:
-    with mmap.mmap(fd, size, prot=mmap.PROT_READ) as of, mmap.mmap(-1, size) as to:
+    with mmap.mmap(fd, size, prot=mmap.PROT_READ) as of, mmap.mmap(-1, size, flags=_NEW) as to:
         from_, into = memoryview(of), memoryview(to)
         for at in range(0, size, 32 * _PIECE):
             into[at : at + 32 * _PIECE] = from_[at : at + 32 * _PIECE]
@@ -207,7 +211,8 @@ def why(runs: list[Run], size: int) -> list[str]:
             continue
         ratio = copied.ms / read.ms if read.ms else 0.0
         words.append(
-            f"{state}: mmap and copy takes {ratio:.2f} times read(): {format_ms(copied.ms)} against {format_ms(read.ms)}, "
+            f"{state}: mmap and copy takes {ratio:.2f} times read(): {format_ms(copied.ms)} against "
+            f"{format_ms(read.ms)}, "
             f"{copied.minor_faults + copied.major_faults:,} faults against {read.minor_faults + read.major_faults:,}"
         )
         pages = size / _PAGE
@@ -216,7 +221,7 @@ def why(runs: list[Run], size: int) -> list[str]:
                 f"{state}: most faults of read() are in its new memory, not in the file: into one buffer it takes "
                 f"{format_ms(reused.ms)} with {reused.minor_faults:,}"
             )
-        if copied.blocked_ms > 1.5 * read.blocked_ms and copied.blocked_ms > 0.3 * copied.ms:
+        if state == "cold" and copied.blocked_ms > 1.5 * read.blocked_ms and copied.blocked_ms > 0.3 * copied.ms:
             words.append(
                 f"{state}: the copy waits {format_ms(copied.blocked_ms)} in faults, read() {format_ms(read.blocked_ms)}"
             )
