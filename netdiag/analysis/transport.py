@@ -87,7 +87,7 @@ def _mended(bursts: Rows, link: Link, resent: Sequence[float]) -> list[tuple[flo
     Seen near the peer, what was lost is sent again behind the last of the answer, a round trip later.
     """
     found: list[tuple[float, int]] = []
-    if not resent:
+    if not resent or not link.turns:
         return found
     came = bursts.received(link.row)
     began, ended = bursts.part(link.row, "began_ns")[came], bursts.part(link.row, "ended_ns")[came]

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import pytest
 
+from netdiag.analysis import examine
 from netdiag.findings import Severity
 
 
@@ -166,3 +167,12 @@ def test_what_was_sent_again_counts_for_its_own_answer_alone(stage):
     mended(stage, (30.0, 31.0), calls=3)
     finding = stage.only("tcp.retransmits")
     assert (finding.count, finding.cost_ms) == (6, pytest.approx(93.0))
+
+
+def test_what_was_sent_again_where_nothing_was_asked(stage):
+    """A capture that begins in the middle of an answer."""
+    row = stage.connection(0, [], tls=False, rtt_ms=20.0)
+    for at in (1e6, 2e6, 90e6):
+        stage.retransmits.append({"connection": row, "at_ns": at, "bytes": 1400.0, "by": "remote"})
+    report = examine(stage.tables())
+    assert (report.findings, report.failures) == ((), ())
