@@ -154,9 +154,10 @@ def _told_rows(
 
 
 def _astride(group: pd.DataFrame, conversation: Conversation | None) -> bool:
-    """Tell whether sizes cannot tell where the first byte lies: HTTP/2 that was joined, whose records look alike."""
-    joined = conversation is not None and not conversation.whole
-    return joined and bool((group["protocol"] == _HTTP2).any())
+    """Tell whether sizes say nothing of places: calls were missed, or HTTP/2 was joined, whose records look alike."""
+    if conversation is None or conversation.missed:
+        return conversation is not None
+    return not conversation.whole and bool((group["protocol"] == _HTTP2).any())
 
 
 def _certain(conversation: Conversation | None) -> bool:

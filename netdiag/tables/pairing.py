@@ -41,16 +41,16 @@ class Missed:
     answers: Bools
     """Exchanges whose answer may be another request's."""
     late: frozenset[int]
-    """Conversations of which something before the first request, or between two of them, was not seen."""
+    """Conversations of which something was not seen."""
     torn: frozenset[int]
-    """Of them those in which it was between two: their offsets say nothing of records."""
+    """Of them those whose offsets leave it out, and say nothing of records."""
 
 
 def missed(said: Spoken, bound: Bound, flights: Flights, gaps: Bools) -> Missed:
     """Return what was not seen. `gaps`: connections that lack records."""
     raw = said.exchanges
     wrong = np.zeros(len(raw), bool)
-    late = {number for number, fact in said.conversations.items() if not fact.whole}
+    late = {number for number, fact in said.conversations.items() if not fact.whole or fact.missed}
     torn: set[int] = set()
     sent = np.flatnonzero(flights.data & flights.client)
     row_of = flights.row[sent]
@@ -70,12 +70,11 @@ def missed(said: Spoken, bound: Bound, flights: Flights, gaps: Bools) -> Missed:
         wrong[mine] = _crowded(group, sums)
         ahead = sums.until(group["first_byte"].to_numpy()) - group["request_end"].to_numpy()
         ahead = ahead[group["first_byte"].notna().to_numpy()]
-        if len(ahead) and bool((np.diff(ahead) > _SLACK_BYTES).any()):
+        if fact is None or fact.whole:
+            ahead = np.concatenate((np.zeros(1, np.int64), ahead))
+        if wrong[mine].any() or bool((np.diff(ahead) > _SLACK_BYTES).any()):
             torn.add(number)
-        if wrong[mine].any() or number in torn or (len(ahead) and ahead[0] > _SLACK_BYTES):
-            late.add(number)
-    torn |= set(numbers[wrong].tolist())
-    return Missed(answers=wrong, late=frozenset(late), torn=frozenset(torn))
+    return Missed(answers=wrong, late=frozenset(late | torn), torn=frozenset(torn))
 
 
 class _Sums:

@@ -43,6 +43,8 @@ class Conversation:
     confidence: float
     whole: bool
     """It was seen from its first byte."""
+    missed: bool = False
+    """What came shows that calls were not seen: offsets count only those that were."""
     mixed: bool
     """Its bytes went over more than one socket, which tells against any binding."""
 
@@ -133,6 +135,7 @@ def _conversations(facts: Iterable[Mapping[str, Any]]) -> dict[int, Conversation
             how=how if isinstance(how, str) else None,
             confidence=float(confidence) if isinstance(confidence, int | float) else 0.0,
             whole=fact.get("whole") is not False,
+            missed=fact.get("missed") is True,
             mixed=fact.get("mixed") is True,
         )
     return found

@@ -67,6 +67,7 @@ class _Talk:
     binding: int = 0
     mixed: bool = False
     whole: bool = False
+    missed: bool = False
     tid: int = 0
     ended: int = 0
     """Directions that ended, as bits."""
@@ -243,8 +244,8 @@ class Dissector:
                 self._rows[_REQUEST].append(self._packers[_REQUEST].pack(row))
             else:
                 self._rows[_CHUNK].append(self._packers[_CHUNK].pack(chunk_row(each, conversation=talk.number)))
-        if talk.whole and talk.conversation.missed:
-            talk.whole = talk.told = False
+        if talk.conversation.missed and not talk.missed:
+            talk.missed, talk.told = True, False
         if told and not talk.told:
             talk.told = True
             self._appender.fact("conversation", _fact_of(talk))
@@ -262,6 +263,7 @@ def _fact_of(talk: _Talk) -> dict[str, Any]:
         "confidence": confidence if bound else 0.0,
         "mixed": talk.mixed,
         "whole": talk.whole,
+        "missed": talk.missed,
         "server": talk.conversation.role == "server",
         "protocol": talk.conversation.protocol,
     }

@@ -92,6 +92,14 @@ def test_requests_that_were_sent_before_the_answer_by_intention():
     assert STATUSES[1] in continued.requests["status"].tolist()
 
 
+def test_where_the_dissector_saw_that_calls_were_missed_times_are_those_of_the_calls():
+    made = built([(number, number) for number in range(2, COUNT)], missed=True, how="handshake")
+    rows = made.requests
+    assert rows["source"].tolist() == ["records"] * 2 + ["plaintext"] * (COUNT - 2)
+    assert (rows["began_ns"] / 1e6).round().tolist() == [10 + EVERY * number for number in range(COUNT)]
+    assert made.unobservable == ()
+
+
 def test_a_few_bytes_more_are_no_request():
     made = built([(number, number) for number in range(COUNT)], asked=40)
     assert made.requests["status"].tolist() == list(STATUSES)
