@@ -312,6 +312,24 @@ static __always_inline void note_number(struct __sk_buff *skb, struct nd_numbers
 	n->next = number + (joined ? joined : 1);
 }
 
+/*
+ * Nothing in it can be read before what is missing in front of it has come. TCP itself may know less: while the program
+ * holds the socket, packets wait for it.
+ */
+static __always_inline bool out_of_order(struct bpf_sock *sk, struct nd_wire *w, const struct nd_segment *seg)
+{
+	const struct bpf_tcp_sock *tp;
+
+	if (w->started && (__s32)(seg->seq - w->came) > 0) {
+		tp = bpf_tcp_sock(sk);
+		if (tp && (__s32)(seg->seq - tp->rcv_nxt) > 0)
+			return true;
+	}
+	if (!w->started || (__s32)(seg->seq + seg->length - w->came) > 0)
+		w->came = seg->seq + seg->length;
+	return false;
+}
+
 static __always_inline void handle_packet(struct __sk_buff *skb, __u8 direction)
 {
 	struct follow f = { .skb = skb, .direction = direction };
@@ -332,6 +350,8 @@ static __always_inline void handle_packet(struct __sk_buff *skb, __u8 direction)
 	if (!nd_segment(skb, &f.seg))
 		return;
 	f.w = direction == ND_SEND ? &f.s->wire[0] : &f.s->wire[1];
+	if (direction == ND_RECEIVE && out_of_order(sk, f.w, &f.seg))
+		return;
 	f.now = bpf_ktime_get_ns();
 	f.cookie = bpf_get_socket_cookie(skb);
 	handle_segment(&f);

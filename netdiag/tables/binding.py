@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from netdiag.tables.columns import Floats, Ints
 from netdiag.tables.connections import Sockets
 from netdiag.tables.flights import Flights
+from netdiag.tables.resync import Places, laid
 from netdiag.tables.spoken import Conversation, Spoken
 
 __all__ = ["Bound", "Clock", "bind"]
@@ -92,6 +93,10 @@ class _Lanes:
         length = self._f.length[index]
         return [(np.maximum(length - more, 0), time) for more in _OVERHEADS_12]
 
+    def after_gaps(self, row: int, *, client: bool) -> Ints:
+        """Return which of a side's records follow a gap."""
+        return np.flatnonzero(self._f.resynced[self._of(row, client=client)])
+
     def _of(self, row: int, *, client: bool) -> Ints:
         low, high = np.searchsorted(self._row[client], [row, row + 1])
         return self._index[client][low:high]
@@ -115,6 +120,7 @@ def bind(said: Spoken, found: Sockets, connections: pd.DataFrame, flights: Fligh
     contradicted: set[int] = set()
     numbers = said.exchanges["conversation"].to_numpy()
     groups = {number: said.exchanges[numbers == number] for number in np.unique(numbers).tolist()}
+    spoke = said.chunks["conversation"].to_numpy()
     told = _told_rows(groups, said.conversations, found)
     for number, row in told.items():
         if row < 0:
@@ -123,6 +129,9 @@ def bind(said: Spoken, found: Sockets, connections: pd.DataFrame, flights: Fligh
         by_packet = conversation is not None and conversation.by_packet
         if by_packet or gaps[row] or not lanes.any(row) or _astride(groups[number], conversation):
             rows[number] = row
+            if gaps[row] and not by_packet and lanes.any(row) and not _astride(groups[number], conversation):
+                laid_ = _laid_anew(groups[number], said.chunks[spoke == number], lanes, row)
+                clocks |= {number: laid_} if laid_ else {}
             continue
         fit = _fit(groups[number], conversation, lanes, row)
         if fit is not None:
@@ -194,6 +203,39 @@ def _fit(
         if clock is None:
             return None
         found.append(clock)
+    return found[0], found[1]
+
+
+def _laid_anew(group: pd.DataFrame, chunks: pd.DataFrame, lanes: _Lanes, row: int) -> tuple[Clock, Clock] | None:
+    """Return the clocks of a connection of which records are missing; None for what is not laid by sizes.
+
+    They are of use at a client's end, where nothing is read before it arrived.
+    """
+    if bool((group["protocol"] == _HTTP2).any()) or bool(group["server"].any()):
+        return None
+    found = []
+    for client, (first, end, began, _) in ((True, _REQUEST), (False, _RESPONSE)):
+        known = group[group[began].notna()]
+        whole = known[known["result"] == _COMPLETE][end].to_numpy(np.int64)
+        pieces = chunks[:0] if client else chunks
+        offset = np.concatenate((known[first].to_numpy(np.int64), whole, pieces["offset"].to_numpy(np.int64)))
+        moved = np.concatenate(
+            (known[began].to_numpy(), np.full(len(whole), np.nan), pieces["time"].to_numpy(np.float64))
+        )
+        order = np.argsort(offset, kind="stable")
+        exact = np.arange(len(offset)) < len(known) + len(whole)
+        places = Places(offset=offset[order], exact=exact[order], moved=moved[order])
+        starts = lanes.after_gaps(row, client=client)
+        best: tuple[Ints, Floats] = (np.zeros(0, np.int64), np.zeros(0))
+        if not len(starts):
+            way = _lay(_asked(group, first, end, began), lanes.of(row, client=client), whole=True, loose=False)
+            early, late = (_NEAR_NS, _NEAR_NS) if client else (np.inf, _AHEAD_NS)
+            clock = _in_time(way, known[first].to_numpy(), known[began].to_numpy(), early_ns=early, late_ns=late)
+            found.append(clock or Clock(*best))
+            continue
+        for sizes, time in lanes.of(row, client=client):
+            best = max(best, laid(sizes, time, starts, places), key=lambda each: len(each[0]))
+        found.append(Clock(*best))
     return found[0], found[1]
 
 

@@ -117,6 +117,12 @@ class WireClass(IntEnum):
     OTHER = 5
 
 
+class RecordFlags(IntFlag):
+    """Facts of a TLS record."""
+
+    RESYNCED = 1
+
+
 class RecordType(IntEnum):
     """Type of a TLS record, and two that are none."""
 

@@ -42,6 +42,8 @@ class Flights:
         self.first: Ints = records["first"].to_numpy()
         self.second: Ints = records["second"].to_numpy()
         self.version: Ints = records["version"].to_numpy()
+        self.resynced: Bools = records["resynced"].to_numpy(bool)
+        """Records before it, on its side, are missing."""
         server = (connections["role"] == "server").to_numpy()[self.row]
         self.sent: Bools = (records["direction"] == "send").to_numpy()
         """Sent by the traced side."""

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from netdiag.tables.codes import Direction, RecordType, WireClass
+from netdiag.tables.codes import Direction, RecordFlags, RecordType, WireClass
 from netdiag.tables.columns import Columns, Ints
 from netdiag.tables.connections import Sockets
 from netdiag.tables.schema import frame, objects
@@ -64,5 +64,6 @@ def records(events: Columns, found: Sockets) -> pd.DataFrame:
         "first": events.integers("first")[index],
         "second": events.integers("second")[index],
         "version": events.integers("version")[index],
+        "resynced": (events.integers("flags")[index] & RecordFlags.RESYNCED) != 0,
     }
     return frame("records", len(index), columns)

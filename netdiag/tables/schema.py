@@ -77,8 +77,8 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         ),
     ),
     "records": _ordered(
-        "connection at_ns direction type length first second version",
-        _typed(int64="connection type length first second version", object="direction"),
+        "connection at_ns direction type length first second version resynced",
+        _typed(int64="connection type length first second version", bool="resynced", object="direction"),
     ),
     "tls_calls": _ordered(
         "connection pid tid started_ns ended_ns inside_ms cpu_ms calls ok library binding",

@@ -256,6 +256,14 @@ struct bpf_sock_addr {
 	struct bpf_sock *sk __attribute__((aligned(8)));
 };
 
+struct bpf_tcp_sock {
+	__u32 snd_cwnd;
+	__u32 srtt_us;
+	__u32 rtt_min;
+	__u32 snd_ssthresh;
+	__u32 rcv_nxt;
+};
+
 struct bpf_sock {
 	__u32 bound_dev_if;
 	__u32 family;

@@ -26,6 +26,7 @@ struct nd_burst {
 struct nd_wire {
 	__u32 start; /* sequence number of the first payload byte */
 	__u32 next; /* sequence number of the next byte of a record header */
+	__u32 came; /* received: sequence number up to which all came */
 	__u32 hello_done; /* sequence number up to which handshake bytes were handed on */
 	__u32 hello_until; /* and up to which there are some in the clear */
 	__u8 header[16]; /* five bytes, and the first two of the fragment; longer, for the verifier's arithmetic */
