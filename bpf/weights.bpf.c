@@ -118,6 +118,7 @@ struct {
 struct nd_started {
 	struct nd_request_key key;
 	__u64 at;
+	__u64 sent; /* 1 = the device has it */
 };
 
 struct {
@@ -678,25 +679,38 @@ static __always_inline void write_requests(struct nd_requests *s, __u64 now)
 			     1);
 }
 
-static __always_inline void begin_request(__u64 id, struct nd_request_key *key, __u64 bytes)
+/* A request that is made may still grow, or be merged into another one: it counts when it is sent. */
+static __always_inline void make_request(__u64 id, struct nd_request_key *key)
 {
 	struct nd_started started = { .key = *key, .at = bpf_ktime_get_ns() };
 	struct nd_started *before = bpf_map_lookup_elem(&nd_under_way, &id);
 	struct nd_requests *s;
 
-	if (before) { /* the kernel runs no program inside itself: the end of that one fell into such a moment */
+	if (before && before->sent) { /* the kernel runs no program inside itself: its end fell into such a moment */
 		s = bpf_map_lookup_elem(&nd_request_sums, &before->key);
 		if (s)
 			__sync_fetch_and_add(&s->under_way, -1);
 	}
-	s = sums_of(key, started.at);
+	bpf_map_update_elem(&nd_under_way, &id, &started, BPF_ANY);
+}
+
+static __always_inline void send_request(__u64 id, __u64 bytes)
+{
+	struct nd_started *started = bpf_map_lookup_elem(&nd_under_way, &id);
+	struct nd_request_key key;
+	struct nd_requests *s;
+
+	if (!started || started->sent)
+		return;
+	started->sent = 1;
+	key = started->key;
+	s = sums_of(&key, started->at);
 	if (!s)
 		return;
 	__sync_fetch_and_add(&s->e.depth, __sync_fetch_and_add(&s->under_way, 1) + 1);
 	__sync_fetch_and_add(&s->e.requests, 1);
 	__sync_fetch_and_add(&s->e.bytes, bytes);
 	count_size(&s->e, bytes);
-	bpf_map_update_elem(&nd_under_way, &id, &started, BPF_ANY);
 }
 
 static __always_inline void end_request(__u64 id)
@@ -707,6 +721,10 @@ static __always_inline void end_request(__u64 id)
 
 	if (!started)
 		return;
+	if (!started->sent) {
+		bpf_map_delete_elem(&nd_under_way, &id);
+		return;
+	}
 	now = bpf_ktime_get_ns();
 	took = now - started->at;
 	s = bpf_map_lookup_elem(&nd_request_sums, &started->key);
@@ -801,7 +819,14 @@ int BPF_PROG(weights_io_start, struct request___w *rq)
 		key.tgid = t->e.tgid;
 		key.source = ND_FROM_DIRECT;
 	}
-	begin_request((__u64)rq, &key, BPF_CORE_READ(rq, __data_len));
+	make_request((__u64)rq, &key);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(weights_io_send, struct request___w *rq)
+{
+	send_request((__u64)rq, BPF_CORE_READ(rq, __data_len));
 	return 0;
 }
 
@@ -831,7 +856,8 @@ int BPF_PROG(weights_fuse_send, struct fuse_req___w *req)
 	key.inode = t->inode;
 	key.device = t->device;
 	key.tgid = t->e.tgid;
-	begin_request((__u64)req, &key, size);
+	make_request((__u64)req, &key);
+	send_request((__u64)req, size);
 	return 0;
 }
 
