@@ -6,14 +6,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import median
 
 from netdiag.analysis.http_calls import Asked
 from netdiag.analysis.links import NAN, known
 
-__all__ = ["Attempt", "Call", "Gap", "amplification", "calls_of", "retry_after_ms"]
+__all__ = ["Attempt", "Call", "Gap", "amplification", "beat_apart", "calls_of", "doubtful", "retry_after_ms"]
 
 _ERRORS = 500.0
 _RETRIED = frozenset({408.0, 409.0, 425.0, 429.0})
+_RETRY_COUNT = "x-stainless-retry-count"
+_USUAL = 2
+"""Pauses after calls that succeeded which show a program's beat."""
+_SAME, _SAME_MS, _EVEN_MS = 0.2, 2.0, 10.0
+"""How far pauses of one length lie apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +119,61 @@ def calls_of(asked: Iterable[Asked]) -> tuple[Call, ...]:
         chain.append(Attempt(asked=each))
         chains[each.id] = chain
     return tuple(Call(attempts=tuple(chain)) for chain in found)
+
+
+def beat_apart(calls: Sequence[Call]) -> tuple[Call, ...]:
+    """Return the calls, with those taken apart whose attempts follow one another as calls of this program always do.
+
+    A program that makes the same call again and again pauses alike after a failure and after a success: what comes
+    next is its next call, and only a request that says so of itself is another attempt.
+    """
+    attempts = sorted((one for call in calls for one in call.attempts), key=lambda one: one.began_ns)
+    again = [gap for call in calls for gap in call.gaps if not _told(gap.after) and not known(gap.asked_ms)]
+    before = {id(gap.before) for call in calls for gap in call.gaps}
+    usual = [
+        (after.began_ns - one.ended_ns) / 1e6
+        for one, after in _in_turn(attempts)
+        if not one.failed and id(one) not in before
+    ]
+    usual = [pause for pause in usual if pause >= 0]
+    if len(usual) < _USUAL or not again:
+        return tuple(calls)
+    beat, pause = median(usual), median(gap.ms for gap in again)
+    if abs(pause - beat) > max(_SAME_MS, _SAME * beat):
+        return tuple(calls)
+    parts: list[list[Attempt]] = []
+    for call in calls:
+        parts.append([call.attempts[0]])
+        for attempt in call.attempts[1:]:
+            if _told(attempt):
+                parts[-1].append(attempt)
+            else:
+                parts.append([attempt])
+    return tuple(sorted((Call(attempts=tuple(part)) for part in parts), key=lambda call: call.attempts[0].began_ns))
+
+
+def doubtful(calls: Sequence[Call]) -> bool:
+    """Tell whether attempts may as well be calls: all pauses alike, no success among them, and none says what it is."""
+    gaps = [gap for call in calls for gap in call.gaps]
+    if len(gaps) < _USUAL or any(call.succeeded for call in calls) or any(_told(gap.after) for gap in gaps):
+        return False
+    pauses = [gap.ms for gap in gaps]
+    return max(pauses) - min(pauses) <= max(_EVEN_MS, _SAME * median(pauses))
+
+
+def _in_turn(attempts: Sequence[Attempt]) -> Iterable[tuple[Attempt, Attempt]]:
+    """Return each request with the next one of its thread."""
+    last: dict[float | None, Attempt] = {}
+    for one in attempts:
+        thread = one.asked.tid if known(one.asked.tid) else None
+        if thread in last:
+            yield last[thread], one
+        last[thread] = one
+
+
+def _told(attempt: Attempt) -> bool:
+    """The request says itself that it is another attempt."""
+    return attempt.asked.request_headers.get(_RETRY_COUNT, "0") != "0"
 
 
 def retry_after_ms(headers: Mapping[str, str]) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from netdiag.analysis.build import Seen, finding, milliseconds
+from netdiag.analysis.calls import Call, beat_apart, calls_of
 from netdiag.analysis.case import Case, Group
 from netdiag.analysis.http_calls import Asked, certainty, examples
 from netdiag.analysis.http_rows import Rows
@@ -30,6 +31,7 @@ _RATE_LIMITED = 429.0
 _OWN_WORD = 0.7
 _FAILED = 400.0
 _MANY, _MANY_SHARE, _MOST = 3, 0.05, 0.5
+_NO_PAUSE_MS = 50.0
 
 
 def analyze(case: Case) -> list[Finding]:
@@ -216,16 +218,19 @@ def _gave_up(call: Asked) -> str:
 
 
 def _errors(group: Group, calls: Sequence[Asked], rest: Sequence[Asked]) -> Seen | None:
-    """Answers with a status of 400 and above; attempts that were made again are the retry findings' matter."""
-    again = {call.retry_of for call in calls if call.retry_of}
-    failed = [call for call in rest if call.status >= _FAILED and call.status != _RATE_LIMITED and call.id not in again]
+    """Answers with a status of 400 and above; where all were made again with success, the retry findings tell."""
+    tried = beat_apart(calls_of(calls))
+    mended = {attempt.asked.row for call in tried if call.succeeded for attempt in call.attempts[:-1]}
+    failed = [call for call in rest if call.status >= _FAILED and call.status != _RATE_LIMITED]
+    lost = [call for call in failed if call.row not in mended]
     told = [call for call in calls if known(call.status)]
-    if not failed:
+    if not lost:
         return None
+    storm = {attempt.asked.row for call in tried if _hasty(call) for attempt in call.attempts}
     kinds = Counter(call.status for call in failed)
     said = ", ".join(f"{count} × {status:.0f}" for status, count in kinds.most_common(3))
     share = len(failed) / len(told)
-    spent = [call.total_ms for call in failed if known(call.total_ms)]
+    spent = [call.total_ms for call in lost if known(call.total_ms)]
     server = sum(call.status >= 500 for call in failed)
     return Seen(
         code="http.errors",
@@ -235,14 +240,20 @@ def _errors(group: Group, calls: Sequence[Asked], rest: Sequence[Asked]) -> Seen
         confidence=0.95,
         cost_ms=sum(spent) if spent else NAN,
         cause="server" if server == len(failed) else "request" if not server else "both",
-        note=said,
-        severity=_loudness(len(failed), share),
+        note=said + (f"; {len(failed) - len(lost)} were made again with success" if len(lost) < len(failed) else ""),
+        severity=_loudness(len(lost), len(lost) / len(told)),
+        ceiling=Severity.INFO if all(call.row in storm for call in lost) else None,  # the storm is the thing to stop
         calls=len(calls),
         words={"kinds": said, "share": f"{100 * share:.0f} %"},
         examples=examples((call, f"status {call.status:.0f}") for call in failed),
         host=group.host,
         process=group.process,
     )
+
+
+def _hasty(call: Call) -> bool:
+    """It was tried again and again without a pause."""
+    return sum(gap.ms < _NO_PAUSE_MS for gap in call.gaps) >= _MANY
 
 
 def _loudness(count: int, share: float) -> Severity:

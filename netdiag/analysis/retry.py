@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median
 
 from netdiag.analysis.build import Seen, finding, milliseconds, price
-from netdiag.analysis.calls import Attempt, Call, Gap, amplification, calls_of
+from netdiag.analysis.calls import Attempt, Call, Gap, amplification, beat_apart, calls_of, doubtful
 from netdiag.analysis.case import Case, Group
 from netdiag.analysis.http_calls import Asked, examples
 from netdiag.analysis.links import Link, known
@@ -26,6 +26,7 @@ _AHEAD_MS, _AHEAD = 30.0, 0.02
 _NO_PAUSE_MS = 50.0
 _REPEATED = 2
 """One failure that a second attempt mended is what attempts are for."""
+_DOUBT = 0.5
 _STORM = 5
 _HASTY = 3
 """So many attempts of one call without a pause are no policy."""
@@ -61,11 +62,14 @@ class _Calls:
 def analyze(case: Case) -> list[Finding]:
     """Return one finding per code and group."""
     found: list[Seen | None] = []
-    every = [_Calls(group=group, calls=calls_of(case.asked_by(group))) for group in case.groups]
+    every = []
+    for group in case.groups:
+        calls = calls_of(case.asked_by(group))
+        found.append(_ignored(_Calls(group=group, calls=calls)))  # the next call has to wait as the next attempt has
+        every.append(_Calls(group=group, calls=beat_apart(calls)))
     for each in every:
         policy = learn(each.repeated)
-        found += [_rate_limited(each), _ignored(each), _storm(each, policy), _quota(each)]
-        found += [_attempts(each, policy), _replayed(each)]
+        found += [_rate_limited(each), _storm(each, policy), _quota(each), _attempts(each, policy), _replayed(each)]
     pauses = sum(gap.ms for each in every for gap in each.gaps)
     found += _no_jitter(every)
     return [finding(case, _priced(case, seen, pauses)) for seen in found if seen is not None]
@@ -162,8 +166,9 @@ def _quota(each: _Calls) -> Seen | None:
         of=len(answered),
         cost_ms=sum(call.wasted_ms for call in lost),
         note=f"{len(lost)} calls, {len(limited)} attempts, no success in the whole run",
-        confidence=0.75,
+        confidence=0.5 if doubtful(lost) else 0.75,
         breaks=True,
+        ceiling=Severity.INFO if doubtful(lost) else None,  # a few calls within one window of a limit look the same
     )
 
 
@@ -186,8 +191,10 @@ def _attempts(each: _Calls, policy: Policy) -> Seen | None:
         of=each.count,
         cost_ms=sum(call.wasted_ms for call in again),
         learned=_base(policy),
-        note=f"{each.count} attempts for {_calls_said(len(each.calls))} (× {factor:.2g}); {policy.words()}",
-        ceiling=None if len(failed) >= _REPEATED else Severity.INFO,
+        note=f"{each.count} attempts for {_calls_said(len(each.calls))} (× {factor:.2g}); {policy.words()}"
+        + ("; calls that are made at this beat would look the same" if doubtful(again) else ""),
+        ceiling=Severity.INFO if len(failed) < _REPEATED else Severity.WARNING if doubtful(again) else None,
+        **({"confidence": _DOUBT} if doubtful(again) else {}),
         words={"calls": _calls_said(len(again)), "kinds": said, "policy": policy.words(), "factor": f"{factor:.2g}"},
     )
 
@@ -302,7 +309,7 @@ def _replayed(each: _Calls) -> Seen | None:
         [(g.after.asked, f"again {milliseconds(g.ms)} after {g.before.asked.response_bytes:.0f} bytes") for g in again],
         of=each.count,
         cost_ms=sum(g.before.took_ms for g in again if known(g.before.took_ms)),
-        severity=Severity.WARNING,
+        severity=Severity.INFO if doubtful(each.repeated) else Severity.WARNING,
     )
 
 

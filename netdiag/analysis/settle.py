@@ -27,7 +27,7 @@ EXPLAINED_BY: Mapping[str, frozenset[str]] = {
     "tls.resumption-refused": frozenset({"tls.interception"}),
     "tcp.retransmits": frozenset({"reuse.silent-drop", "stream.network-stall"}),
     "tcp.syn-retransmit": frozenset({"tcp.accept-queue"}),
-    "tcp.reset": frozenset({"tcp.accept-queue", "reuse.fork-shared"}),
+    "tcp.reset": frozenset({"tcp.accept-queue", "reuse.fork-shared", "stream.truncated"}),
     "reuse.stale-race": frozenset({"http2.goaway-lost", "reuse.fork-shared"}),
     "tcp.zero-window": frozenset({"stream.reader-stall"}),
     "http.slow-upload": frozenset({"tcp.zero-window"}),
@@ -37,12 +37,20 @@ EXPLAINED_BY: Mapping[str, frozenset[str]] = {
     "dns.repeated": _OPENERS,
     "retry.attempts": frozenset(
         {"retry.storm", "retry.client-timeout", "reuse.loop-per-call", "reuse.frozen-process", "reuse.stale-race"}
+        | {"stream.truncated"}
     ),
     "retry.abandoned-work": frozenset({"retry.client-timeout", *_OPENERS}),
 }
 """Symptom → the causes that explain it when they concern the same program and host."""
 
-_BY_COUNT = frozenset({("reuse.server-close", "stream.truncated"), ("retry.attempts", "reuse.stale-race")})
+_BY_COUNT = frozenset(
+    {
+        ("reuse.server-close", "stream.truncated"),
+        ("tcp.reset", "stream.truncated"),
+        ("retry.attempts", "stream.truncated"),
+    }
+    | {("retry.attempts", "reuse.stale-race")}
+)
 """Symptom and cause, where the cause only explains it if it accounts for half of the occurrences or more."""
 
 QUIETED = frozenset(

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from netdiag.analysis.calls import amplification, calls_of, retry_after_ms
+from netdiag.analysis.calls import amplification, beat_apart, calls_of, doubtful, retry_after_ms
 from netdiag.analysis.case import Options, prepare
 
 from .test_retry import call
@@ -49,3 +49,36 @@ def test_attempts_that_overlap_keep_their_own_calls(stage):
 def test_retry_after(value, expected):
     found = retry_after_ms({"retry-after": value})
     assert (None if math.isnan(found) else found) == expected
+
+
+def beat(stage, pause, **columns):
+    """Play calls 300 ms apart, one of which fails and is followed by the next one after `pause`."""
+    row = None
+    for number in range(4):
+        row = call(stage, number * 320.0, [], [200.0], row=row)
+    call(stage, 4 * 320.0, [pause], [503.0, 200.0], row=row, **columns)
+    return calls(stage)
+
+
+@pytest.mark.parametrize(("pause", "parts"), [(300.0, 6), (340.0, 6), (100.0, 5), (900.0, 5)])
+def test_the_programs_own_beat_is_no_retry(stage, pause, parts):
+    made = beat(stage, pause)
+    assert len(made) == 5
+    assert len(beat_apart(made)) == parts
+
+
+def test_what_says_that_it_is_another_attempt_is_one(stage):
+    assert len(beat_apart(beat(stage, 300.0, request_headers={"x-stainless-retry-count": "1"}))) == 5
+
+
+def test_a_pause_that_the_server_asked_for_is_no_beat(stage):
+    assert len(beat_apart(beat(stage, 300.0, headers={"retry-after": "1"}))) == 5
+
+
+@pytest.mark.parametrize(
+    ("gaps", "last", "doubt"),
+    [([500.0] * 3, 503.0, True), ([500.0, 1000.0, 2000.0], 503.0, False), ([500.0] * 3, 200.0, False)],
+)
+def test_attempts_that_may_be_calls(stage, gaps, last, doubt):
+    call(stage, 0, gaps, [503.0, 503.0, 503.0, last])
+    assert doubtful(calls(stage)) is doubt

@@ -159,8 +159,43 @@ def test_attempts_that_were_made_again_count_once(calls):
     for index in range(4):
         failed = calls.call(row, index * 1000.0, status=500.0)
         calls.rows["requests"][failed]["id"] = f"x{index}"
-        calls.call(row, index * 1000.0 + 500, retry_of=f"x{index}", attempt=2.0)
+        calls.call(row, index * 1000.0 + 150, retry_of=f"x{index}", attempt=2.0)
     assert "http.errors" not in calls.codes()
+
+
+def test_calls_at_the_programs_own_beat_repeat_nothing(calls):
+    row = calls.connection()
+    for index in range(10):
+        ident = {"retry_of": f"x{index - 1}", "attempt": 2.0} if index % 2 else {}
+        made = calls.call(row, index * 350.0, status=200.0 if index % 2 else 500.0, **ident)
+        calls.rows["requests"][made]["id"] = f"x{index}"
+    found = {finding.code: finding for finding in calls.findings()}
+    assert (found["http.errors"].count, found["http.errors"].of) == (5, 10)
+    assert found["http.errors"].severity is not Severity.INFO
+    assert "retry.attempts" not in found
+
+
+def test_errors_of_calls_that_never_succeed_are_all_counted(calls):
+    row = calls.connection()
+    for index in range(6):
+        ident = {"retry_of": f"x{index - 1}", "attempt": index + 1.0} if index else {}
+        made = calls.call(row, index * 550.0, status=500.0, **ident)
+        calls.rows["requests"][made]["id"] = f"x{index}"
+    first, *rest = calls.findings()
+    assert (first.code, first.count, first.of) == ("http.errors", 6, 6)
+    (doubted,) = [one for one in rest if one.code == "retry.attempts"]
+    assert (doubted.severity, doubted.confidence) == (Severity.WARNING, 0.5)
+
+
+def test_errors_in_a_storm_are_a_remark(calls):
+    row = calls.connection()
+    for index in range(8):
+        ident = {"retry_of": f"x{index - 1}", "attempt": index + 1.0} if index else {}
+        made = calls.call(row, index * 52.0, status=500.0, **ident)
+        calls.rows["requests"][made]["id"] = f"x{index}"
+    found = {finding.code: finding for finding in calls.findings()}
+    assert "retry.storm" in found
+    assert (found["http.errors"].severity, found["http.errors"].count) == (Severity.INFO, 8)
 
 
 def test_unknown_statuses_say_nothing(calls):
