@@ -5,21 +5,33 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from netdiag.errors import UsageError
+
+if TYPE_CHECKING:
+    from netdiag.render.html import Part
 
 __all__ = ["command"]
 
 
 @click.command("report", short_help="Write a recording as a page to read and to pass on.")
-@click.argument("recording", metavar="RECORDING")
+@click.argument("recordings", metavar="RECORDING...", nargs=-1, required=True)
 @click.option(
     "-o",
     "file",
     metavar="FILE",
     type=click.Path(path_type=Path),
     required=True,
-    help="The page, FILE.html; `-` for standard output.",
+    help="The page, FILE.html, or for a ticket FILE.md; `-` for standard output.",
+)
+@click.option(
+    "--template",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Files there take the place of the shipped ones: style.css, trace.html.j2, report.html.j2, page.js.",
 )
 @click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Accepted findings. See `analyze`.")
 @click.option(
@@ -30,21 +42,52 @@ __all__ = ["command"]
     show_default=True,
     help="A server's answer is slow from here on.",
 )
-def command(recording: str, file: Path, config: Path | None, slow_ms: float) -> None:
-    """Write RECORDING (a file, `-` or `last`) as one HTML page that loads nothing from elsewhere.
+def command(
+    recordings: tuple[str, ...], file: Path, template: Path | None, config: Path | None, slow_ms: float
+) -> None:
+    """Write each RECORDING (also a capture, `-` or `last`) into one HTML page that loads nothing from elsewhere.
 
     \b
     netdiag report last -o slow.html
+    netdiag report before.netdiag after.netdiag -o both.html
+    netdiag report last -o ticket.md
     """  # noqa: D301 - click reads the control character
     from netdiag.cli.options import Output
     from netdiag.cli.results import examine, open_input, say, write_text
     from netdiag.render import Options, render
     from netdiag.render.activity import activity
+    from netdiag.render.cadence import pieces
 
-    found, _ = open_input(recording)
+    if template is not None and not template.is_dir():
+        raise UsageError(f"--template {template}: there is no such folder")
     output = Output(format="html", config=config, slow_ms=slow_ms)
-    examined = examine(found, output)
+    markdown = file.suffix.lower() in {".md", ".markdown"}
+    texts, parts = [], []
+    for name in recordings:
+        found, _ = open_input(name)
+        examined = examine(found, output)
+        if markdown:
+            texts.append(render("markdown", examined.document, Options()))
+            continue
+        from netdiag.render.html import Part  # jinja2
+
+        shown = "" if name in {"-", "last"} else Path(name).name
+        drawn = activity(examined.tables)
+        parts.append(Part(document=examined.document, name=shown, activity=drawn, arrived=pieces(examined.tables)))
     target = None if str(file) == "-" else file
-    write_text(render("html", examined.document, Options(activity=activity(examined.tables))), target, sys.stdout)
+    write_text("\n".join(texts) if markdown else _page(parts, template), target, sys.stdout)
     if target is not None:
         say(f"wrote {target}")
+
+
+def _page(parts: list[Part], template: Path | None) -> str:
+    import jinja2
+
+    from netdiag.render.html import page
+
+    try:
+        return page(parts, templates=template)
+    except jinja2.TemplateError as error:
+        if template is None:
+            raise
+        raise UsageError(f"--template {template}: {error}") from error

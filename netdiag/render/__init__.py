@@ -34,6 +34,8 @@ class Options:
     """How the user can name the recording, for the advice what to do next; `table` only."""
     rows: str = "connections"
     """Which of `LISTS`; `csv` only."""
+    arrived: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """By request id: when pieces of its answer came, in ms after it was sent; `html` only."""
     activity: Mapping[str, tuple[tuple[str, float, float], ...]] = field(default_factory=dict)
     """By connection id: (`send` or `receive`, began, ended) in ms since the start of the trace; `html` only."""
 

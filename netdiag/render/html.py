@@ -1,47 +1,111 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page that a person reads and passes on: one file, no script, nothing loaded from elsewhere."""
+"""The page that a person reads and passes on: one file, one small script of its own, nothing loaded from elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 
 from netdiag.assets import data_dir
-from netdiag.render import Options, lanes, words
+from netdiag.render import Options, cadence, ladders, lanes, spreads, waterfall, words
 from netdiag.render.table import subject
 from netdiag.text import safe
 from netdiag.units import UNKNOWN, format_bytes, format_count, format_ms
 
-__all__ = ["page_environment", "render"]
+__all__ = ["Part", "page", "page_environment", "render"]
 
 _TEMPLATE = "trace.html.j2"
 _MAX_ROWS = 300
 
 
 def render(document: Mapping[str, Any], options: Options) -> str:
-    """Return the whole page."""
-    environment = page_environment()
-    page: str = environment.get_template(_TEMPLATE).render(
-        document=document,
-        summary=document["summary"],
-        verdict=_verdict(document),
-        facts=_facts(document),
-        early=words.breaks_off(document),
-        parts=_parts(document),
-        picture=lanes.draw(document, options.activity),
-        rows=document["connections"][:_MAX_ROWS],
-        lost=sum(row["lost"] or 0 for row in document["coverage"]["events"]),
-        geometry={"label": lanes.LABEL_PX, "plot": lanes.PLOT_PX, "lane": lanes.LANE_PX, "head": lanes.HEAD_PX},
+    """Return the whole page of one recording."""
+    return page([Part(document=document, name="", activity=options.activity, arrived=options.arrived)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One recording of a page."""
+
+    document: Mapping[str, Any]
+    name: str
+    """How the list of recordings calls it."""
+    activity: Mapping[str, tuple[tuple[str, float, float], ...]] = field(default_factory=dict)
+    arrived: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+
+def page(parts: Sequence[Part], *, templates: Path | None = None) -> str:
+    """Return the page of these recordings; what lies in `templates` is taken for the shipped file of that name."""
+    environment = page_environment(templates)
+    # a page's script and styles are ours or the user's own: nothing of what was traced is in them
+    script = environment.get_template("page.js").render()
+    verdicts = [_verdict(part.document) for part in parts]
+    title = verdicts[0]["title"] if len(parts) == 1 else f"{len(parts)} recordings"
+    text: str = environment.get_template(_TEMPLATE).render(
+        reports=[
+            _report(part, number, verdict) for number, (part, verdict) in enumerate(zip(parts, verdicts, strict=True))
+        ],
+        several=len(parts) > 1,
+        title=title,
+        script=Markup(script),  # noqa: S704 - see above
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
-    return page
+    return text
 
 
-def page_environment() -> jinja2.Environment:
+def _report(part: Part, number: int, verdict: Mapping[str, str]) -> dict[str, Any]:
+    document = part.document
+    return {
+        "at": "" if number == 0 else f"-{number}",
+        "name": part.name or words.command(document),
+        "document": document,
+        "summary": document["summary"],
+        "verdict": verdict,
+        "facts": _facts(document),
+        "early": words.breaks_off(document),
+        "parts": _parts(document),
+        "picture": lanes.draw(document, part.activity),
+        "rows": document["connections"][:_MAX_ROWS],
+        "capture": document["coverage"]["tier"] == "capture",
+        "lost": sum(row["lost"] or 0 for row in document["coverage"]["events"]),
+        "costs": _costs(document),
+        "waterfall": waterfall.draw(document),
+        "spreads": spreads.draw(document),
+        "ladders": ladders.draw(document),
+        "cadence": cadence.draw(document, part.arrived),
+    }
+
+
+def _costs(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the findings with a cost, dearest first, with the length of their bars in per cent."""
+    priced = [(number, row) for number, row in enumerate(document["findings"], 1) if row["cost_ms"]]
+    most = max((row["cost_ms"] for _, row in priced), default=1.0)
+    rows = [
+        {
+            "number": number,
+            "code": row["code"],
+            "severity": row["severity"],
+            "count": row["count"],
+            "cost_ms": row["cost_ms"],
+            "share": row["share_of_total"],
+            "width": 100 * row["cost_ms"] / most,
+        }
+        for number, row in priced
+    ]
+    return sorted(rows, key=lambda row: -row["cost_ms"])
+
+
+def page_environment(templates: Path | None = None) -> jinja2.Environment:
     """Return what fills templates in: escaping on, foreign text made safe, unknown values as a dash."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(data_dir("reports") / "templates"),
+        loader=jinja2.FileSystemLoader([*([templates] if templates else []), data_dir("reports") / "templates"]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -28,3 +28,29 @@ def test_it_needs_a_place(capsys, tmp_path):
 def test_a_place_that_cannot_be(capsys, tmp_path):
     called = call(capsys, "report", recording_file(tmp_path), "-o", tmp_path / "no" / "x.html")
     assert called.status == 2
+
+
+def test_several_recordings_on_one_page(capsys, tmp_path):
+    one = recording_file(tmp_path)
+    called = call(capsys, "report", one, one, "-o", tmp_path / "x.html")
+    assert called.status == 0
+    text = (tmp_path / "x.html").read_text()
+    assert text.count('<div class="report">') == 2
+    assert "2 recordings" in text
+
+
+def test_markdown_for_a_ticket(capsys, tmp_path):
+    assert call(capsys, "report", recording_file(tmp_path), "-o", tmp_path / "x.md").status == 0
+    assert (tmp_path / "x.md").read_text().startswith("# netdiag:")
+
+
+def test_own_templates(capsys, tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "style.css").write_text("body { color: teal }")
+    words = ["report", recording_file(tmp_path), "-o", "-", "--template", tmp_path / "own"]
+    assert "color: teal" in call(capsys, *words).out
+    (tmp_path / "own" / "style.css").write_text("{% nothing %}")
+    called = call(capsys, *words)
+    assert called.status == 2
+    assert "nothing" in called.err
+    assert call(capsys, *words[:-1], tmp_path / "none").status == 2

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from html.parser import HTMLParser
 
 import pytest
 
-from netdiag.render import Options, render
+from netdiag.render import Options, html, render
 from netdiag.render.activity import activity
+from netdiag.render.html import Part
 from netdiag.tables.model import Loss
-from tests.fakes import documents, goldens
+from tests.fakes import calls, documents, goldens
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -38,7 +41,7 @@ class Page(HTMLParser):
         assert self._open.pop() == tag
 
     def handle_data(self, data):
-        if "style" not in self._open:
+        if not {"style", "script"} & set(self._open):
             self.words += data
 
     def named(self, tag):
@@ -62,14 +65,54 @@ def test_it_is_well_formed_and_has_one_title_and_one_heading():
     assert found.named("html") == [{"lang": "en"}]
 
 
-def test_nothing_is_loaded_from_elsewhere():
-    found = Page(page())
-    assert found.named("script") == []
+def test_nothing_is_loaded_from_elsewhere_and_only_the_pages_own_script_runs():
+    text = page()
+    found = Page(text)
+    assert found.named("script") == [{}]
     assert found.named("link") == []
-    assert not [attributes for _, attributes in found.tags if {"src", "href", "xlink:href"} & set(attributes)]
-    assert not re.search(r"url\(|@import|https?://", page())
+    assert not [attributes for _, attributes in found.tags if {"src", "xlink:href"} & set(attributes)]
+    targets = {attributes["href"] for _, attributes in found.tags if "href" in attributes}
+    assert targets
+    ids = {f"#{attributes['id']}" for _, attributes in found.tags if "id" in attributes}
+    assert targets <= ids
+    assert not re.search(r"url\(|@import|https?://", text)
     (policy,) = [meta["content"] for meta in found.named("meta") if meta.get("http-equiv")]
-    assert policy == "default-src 'none'; style-src 'unsafe-inline'"
+    script = re.search(r"<script>(.*?)</script>", text, re.DOTALL)
+    assert script
+    print_ = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
+    assert policy == f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{print_}'"
+
+
+def test_no_identifier_stands_twice_where_there_are_several_recordings():
+    parts = [Part(document=documents.document(), name=f"<{number}>") for number in range(3)]
+    found = Page(html.page(parts))
+    ids = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert len(found.named("h1")) == 1
+    assert "3 recordings" in found.words
+    assert "<2>" in found.words
+
+
+def test_own_templates_take_the_place_of_the_shipped_ones(tmp_path):
+    (tmp_path / "style.css").write_text("body { color: teal }")
+    text = html.page([Part(document=documents.document(), name="x")], templates=tmp_path)
+    assert "color: teal" in text
+    assert "--critical" not in text
+    (tmp_path / "report.html.j2").write_text("<p>{{ verdict.title }} {{ document.connections[0].comm }}</p>")
+    assert "<p>A new connection for every call" in html.page(
+        [Part(document=documents.document(), name="x")], templates=tmp_path
+    )
+
+
+def test_streams_ladders_and_hostile_words():
+    source = calls.source(calls=9, hostile=calls.HOSTILE)
+    text = html.page([Part(document=source.document(), name=calls.HOSTILE, arrived={"r10": (0.0, 250.0)})])
+    found = Page(text)
+    assert found.named("img") == []
+    assert len(found.named("script")) == 1
+    assert "\x1b" not in text
+    assert 'class="pieces"' in text
+    assert "σ/μ" in found.words
 
 
 def test_foreign_text_has_no_markup():
