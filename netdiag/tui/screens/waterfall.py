@@ -10,6 +10,7 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from netdiag.render import words
 from netdiag.text import safe
 from netdiag.tui.bars import Extent, bar, pieces_of, ruler
 from netdiag.tui.columns import Calls
@@ -79,11 +80,11 @@ class Waterfall(Page):
     def heading(self) -> str:
         """Say whose requests these are."""
         if self._which is None:
-            return f"{len(self._calls):,} requests"
+            return words.plural(len(self._calls), "request")
         pid, host = self._which
         name = safe(self.shell.snapshot.programs.get(pid, "")) if pid is not None else ""
         who = " ".join(filter(None, (str(pid or ""), name)))
-        return f"{len(self._calls):,} requests of {who} to {safe(host or UNKNOWN)}"
+        return f"{words.plural(len(self._calls), 'request')} of {who} to {safe(host or UNKNOWN)}"
 
     def note(self) -> str:
         """Add how time is drawn."""
@@ -227,6 +228,10 @@ class _Lines(Sequence[Line]):
                 drawn,
             ),
         )
+
+    def key_at(self, place: int) -> int:
+        """Return which request has this place, without drawing it."""
+        return int(self.order[place])
 
     def place_of(self, key: int) -> int | None:
         """Return the place of a request; quicker than looking at each line."""

@@ -16,7 +16,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from netdiag.text import cells, fit
+from netdiag.text import cells, fit, safe
 from netdiag.tui.messages import Chosen
 
 __all__ = ["Cell", "Column", "Line", "Table"]
@@ -91,7 +91,10 @@ class Table(ScrollView, can_focus=True):
     @property
     def chosen(self) -> Any:
         """Return the key under the cursor; None without rows."""
-        return self.lines[self.cursor].key if 0 <= self.cursor < len(self.lines) else None
+        if not 0 <= self.cursor < len(self.lines):
+            return None
+        asked = getattr(self.lines, "key_at", None)
+        return self.lines[self.cursor].key if asked is None else asked(self.cursor)
 
     def on_resize(self) -> None:
         """Lay the columns out anew."""
@@ -213,15 +216,19 @@ def _place(lines: Lines, key: Any) -> int | None:
 
 
 def _text(cell: Cell) -> str:
-    if isinstance(cell, str):
-        return cell
     return "".join(run[0] for run in _runs(cell))
 
 
 def _runs(cell: Cell) -> tuple[tuple[str, str], ...]:
+    """Return text and style of each run, safe to print whoever made it."""
     if isinstance(cell, str):
-        return ((cell, ""),)
-    return (cell,) if cell and isinstance(cell[0], str) else cell
+        return ((_safe(cell), ""),)
+    runs = (cell,) if cell and isinstance(cell[0], str) else cell
+    return tuple((_safe(text), style) for text, style in runs)
+
+
+def _safe(text: str) -> str:
+    return text if text.isprintable() else safe(text)
 
 
 def _drawn(cell: Cell, width: int, base: Style, over: Style, *, right: bool) -> list[Segment]:
