@@ -32,7 +32,8 @@ const struct weights_path_event *nd_layout_weights_path __attribute__((unused));
 #define ND_LOOP_MAJOR 7
 #define ND_S_IFMT 0170000
 #define ND_S_IFREG 0100000
-#define ND_PAGE 4096
+#define ND_S_IFCHR 0020000
+#define ND_IN_COPY 6
 
 #define ND_FLUSH_NS 100000000ULL
 #define ND_NEAR_PAGES 1024
@@ -51,6 +52,10 @@ struct nd_thread {
 	__u64 flushed;
 	__u64 base_read_bytes, base_device_bytes, base_reads, base_minor, base_major;
 	__u64 inode; /* file that it last touched */
+	__u64 copy_bytes; /* of the copy that it is in */
+	__u8 copying;
+	__u8 from; /* enum source_of */
+	__u8 reserved[6];
 	__u32 device;
 	__u8 running;
 	__u8 ready;
@@ -255,7 +260,9 @@ static __always_inline void account(struct nd_thread *t, __u64 now)
 	__u64 passed = now - t->since;
 
 	t->since = now;
-	if (t->running)
+	if (t->copying)
+		t->e.copying += passed;
+	else if (t->running)
 		t->e.run += passed;
 	else if (t->ready)
 		t->e.ready += passed;
@@ -284,7 +291,7 @@ static __always_inline void leave(struct task_struct *task, bool preempted, unsi
 	t->running = 0;
 	t->ready = preempted || !state;
 	t->slept = 0;
-	if (t->ready)
+	if (t->ready || t->copying)
 		return;
 	t->class = class_of(task);
 	/* whoever reads a pipe or waits in a driver sleeps as anybody does; only files can't be interrupted */
@@ -897,7 +904,9 @@ int weights_sample(struct bpf_perf_event_data *ctx)
 		return 0;
 	now = bpf_ktime_get_ns();
 	class = nd_in_user(&ctx->regs) ? ND_IN_USER : class_of(task);
-	if (class == ND_IN_USER)
+	if (t->copying)
+		class = ND_IN_COPY;
+	else if (class == ND_IN_USER)
 		t->e.sampled_user++;
 	else if (class == ND_IN_FAULT)
 		t->e.sampled_fault++;
@@ -919,6 +928,60 @@ int weights_sample(struct bpf_perf_event_data *ctx)
 		account(t, now);
 		write_thread(t, task, now, ND_WEIGHTS_SNAPSHOT);
 	}
+	return 0;
+}
+
+/* ---- copies to a GPU ---- */
+
+enum source_of { FROM_MEMORY = 0, FROM_FILE = 1, FROM_DEVICE = 2 };
+
+static long look_at_source(struct task_struct *task, struct vm_area_struct *vma, __u64 *from)
+{
+	struct file___w *file = BPF_CORE_READ(vma, vm_file);
+	unsigned short kind;
+
+	if (!file)
+		return 0;
+	kind = BPF_CORE_READ(file, f_inode, i_mode) & ND_S_IFMT;
+	*from = kind == ND_S_IFREG ? FROM_FILE : kind == ND_S_IFCHR ? FROM_DEVICE : FROM_MEMORY;
+	return 0;
+}
+
+SEC("uprobe/enter")
+int weights_copy_enter(struct pt_regs *ctx)
+{
+	struct nd_thread *t = current_thread();
+	__u64 from = FROM_MEMORY;
+
+	if (!t || t->copying)
+		return 0; /* one function of the driver may call another */
+	account(t, bpf_ktime_get_ns());
+	t->copying = 1;
+	t->copy_bytes = nd_third_argument(ctx);
+	bpf_find_vma(bpf_get_current_task_btf(), nd_second_argument(ctx), look_at_source, &from, 0);
+	t->from = from;
+	return 0;
+}
+
+SEC("uretprobe/leave")
+int weights_copy_leave(struct pt_regs *ctx)
+{
+	struct nd_thread *t = current_thread();
+
+	if (!t || !t->copying)
+		return 0;
+	account(t, bpf_ktime_get_ns());
+	t->copying = 0;
+	if (nd_returned(ctx) & 0xffffffff)
+		return 0;
+	t->e.copies++;
+	t->e.copy_bytes += t->copy_bytes;
+	if (t->from == FROM_FILE)
+		t->e.copy_file_bytes += t->copy_bytes;
+	if (t->from == FROM_DEVICE)
+		t->e.copy_device_bytes += t->copy_bytes;
+	if (t->copy_bytes < 262144)
+		t->e.copies_small++;
 	return 0;
 }
 

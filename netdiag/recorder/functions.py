@@ -14,19 +14,19 @@ from typing import Any
 from netdiag.assets import data_dir
 from netdiag.errors import InputUnreadable
 
-__all__ = ["FREE", "HANDSHAKE", "NAMES", "PLAIN", "TLS", "Function", "Inner", "Table", "load", "tables"]
+__all__ = ["COPIES", "FREE", "HANDSHAKE", "NAMES", "PLAIN", "TLS", "Function", "Inner", "Table", "load", "tables"]
 
 _SCHEMA = 1
-_FOLDERS = ("tls", "names")
+_FOLDERS = ("tls", "names", "gpu")
 _MEMBERS = (
     "schema", "probe", "library", "version", "files", "programs", "inside", "usual", "static", "functions", "plain",
     "inner", "go", "unprobed",
 )  # fmt: skip
-TLS, NAMES, PLAIN = "ssl", "dns", "plain"
+TLS, NAMES, PLAIN, COPIES = "ssl", "dns", "plain", "weights"
 """The probes whose programs stand on functions."""
-_LIBRARIES = {"openssl": 1, "boringssl": 2, "gnutls": 3, "go": 4, "libc": 1}
-"""Of `enum nd_tls_library`; there is one kind of C library."""
-_KINDS = {"handshake": 1, "context": 2, "trust": 3, "free": 4, "name": 1, "sockaddr": 2, "address": 3}
+_LIBRARIES = {"openssl": 1, "boringssl": 2, "gnutls": 3, "go": 4, "libc": 1, "cuda": 1}
+"""Of `enum nd_tls_library`; there is one kind of C library, and one of the CUDA driver."""
+_KINDS = {"handshake": 1, "context": 2, "trust": 3, "free": 4, "name": 1, "sockaddr": 2, "address": 3, "to-device": 1}
 """Of `enum nd_tls_call_kind`, and of `enum nd_lookup_kind` for names."""
 _WORKS = {
     "one": 1, "zero": 2, "pointer": 3, "count": 4, "addrinfo": 5, "hostent": 6, "hostent_5": 7, "hostent_6": 8,
@@ -123,7 +123,7 @@ def load(path: Path) -> Table:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         _only(data, *_MEMBERS)
         _one_of("schema", data["schema"], (_SCHEMA,))
-        _one_of("probe", data.get("probe", TLS), (TLS, NAMES))
+        _one_of("probe", data.get("probe", TLS), (TLS, NAMES, COPIES))
         if data.get("version") is not None:
             re.compile(data["version"])
         return Table(

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 
 from netdiag.ebpf.uprobe import Site
 from netdiag.recorder import golang
-from netdiag.recorder.functions import FREE, HANDSHAKE, NAMES, PLAIN, TLS, Function, Table, tables
+from netdiag.recorder.functions import COPIES, FREE, HANDSHAKE, NAMES, PLAIN, TLS, Function, Table, tables
 from netdiag.recorder.inner import inner_function
 from netdiag.symbols import BadObjectError, Elf, Keeps, Place
 
@@ -240,7 +240,7 @@ def _functions(elf: Elf, table: Table, name: str, *, by_name: bool) -> dict[str,
 def _probed(fd: int, path: str, table: Table, elf: Elf, found: dict[str, int], probes: frozenset[str]) -> Probed | None:
     chosen = table.chosen(found) if table.probe in probes else []
     keyed = (HANDSHAKE, FREE)
-    if table.probe == NAMES:  # all arguments are needed: only the very entry has them
+    if table.probe in (NAMES, COPIES):  # all arguments are needed: only the very entry has them
         placed = [(f, Place(elf.offset_of(found[f.name]), cheap=False)) for f in chosen]
     else:
         placed = [(f, elf.place(found[f.name], Keeps.FIRST if f.kind in keyed else Keeps.NOTHING)) for f in chosen]

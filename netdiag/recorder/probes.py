@@ -11,7 +11,7 @@ from netdiag.ebpf.handover import Job, Loaded, load
 from netdiag.ebpf.ring import Ring
 from netdiag.ebpf.syscall import Variables, in_netns, program_cost, walk
 from netdiag.recorder.facts import monotonic_ns
-from netdiag.recorder.functions import NAMES, PLAIN, TLS
+from netdiag.recorder.functions import COPIES, NAMES, PLAIN, TLS
 from netdiag.recorder.namespaces import Namespaces
 from netdiag.recorder.sampling import SAMPLED, Sampling
 from netdiag.recorder.uprobes import FunctionProbes
@@ -25,6 +25,7 @@ _ON_FUNCTIONS = {
     TLS: ("tls_enter", "tls_leave"),
     NAMES: ("name_enter", "name_leave"),
     PLAIN: ("plain_enter", "plain_leave"),
+    COPIES: ("weights_copy_enter", "weights_copy_leave"),
 }
 """Probe → its programs for the entries and the returns of functions."""
 

@@ -201,4 +201,6 @@ def _cost(paper: Paper, document: Mapping[str, Any]) -> None:
     cost = "not known" if share is None else f"{percent(share, 1)} of wall"
     paper.labelled("own cost", f"{tier['name']} tier, {cost}")
     for one in tier["missing"]:
-        paper.labelled("missing", f"{safe(one['what'])}: {safe(one['why'] or UNKNOWN)}", style="warning")
+        paper.labelled(
+            "missing", f"{safe(one['what'])}: {safe((one['why'] or UNKNOWN).partition(chr(10))[0])}", style="warning"
+        )

@@ -12,7 +12,7 @@ from netdiag.units import format_bytes, format_ms
 from netdiag.values import rfc3339
 from netdiag.weights.identity import Identity, identity
 from netdiag.weights.judge import is_weights
-from netdiag.weights.model import File, Load, Requests, Thread
+from netdiag.weights.model import Copies, File, Load, Requests, Thread
 from netdiag.weights.surroundings import Memory
 from netdiag.weights.walk import walk
 
@@ -71,6 +71,7 @@ def build(
         "load": _thread(load, said.thread) if said else None,
         "threads": [_thread(load, thread) for thread in load.threads],
         "files": [_file(file) for file in load.files],
+        "copies": _copies(load.copies),
         "curve": [_point(point) for point in _thinned(load.points)],
         "phases": list(phases),
         "limit": _limit(load, said),
@@ -87,6 +88,20 @@ def build(
             else None,
             "cached_share": _share(sum(file.cached_before for file in weights), bytes_),
         },
+    }
+
+
+def _copies(copies: Copies | None) -> dict[str, Any] | None:
+    if copies is None:
+        return None
+    return {
+        "count": copies.count,
+        "bytes": copies.bytes,
+        "ms": round(copies.took_ms, 3),
+        "small": copies.small,
+        "from_files_bytes": copies.from_files,
+        "from_pinned_bytes": copies.from_pinned,
+        "from_pageable_bytes": copies.from_pageable,
     }
 
 

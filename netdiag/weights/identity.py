@@ -85,6 +85,7 @@ def identity(load: Load) -> Identity | None:
     else:
         parts.append(("cpu", thread.run_ms, None))
     parts += [(_BLOCKED[name], ms, None) for name, ms in thread.blocked_ms.items()]
+    parts += [("gpu-copies", thread.copying_ms, None)]
     parts += [("waiting-for-processor", thread.ready_ms, None), ("asleep", thread.slept_ms, None)]
     rest = wall - sum(ms for _, ms, _ in parts)
     parts.append(("rest", rest, None))

@@ -31,6 +31,8 @@ class Thread:
     """Pushed off the processor."""
     blocked_ms: Mapping[str, float]
     """By class: fault, read, populate, ioctl, other."""
+    copying_ms: float
+    """Inside calls that copy to a GPU; in none of the others."""
     slept_ms: float
     samples: Mapping[str, int]
     """By class: how often a look at the processor found it there."""

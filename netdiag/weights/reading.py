@@ -10,7 +10,7 @@ import numpy as np
 
 from netdiag.errors import InputUnreadable
 from netdiag.recording.reader import Recording, Records
-from netdiag.weights.model import CLASSES, File, Load, Point, Requests, Thread
+from netdiag.weights.model import CLASSES, Copies, File, Load, Point, Requests, Thread
 
 __all__ = ["load_of"]
 
@@ -47,10 +47,29 @@ def load_of(recording: Recording) -> Load:
         files=tuple(sorted(_files(recording, files, start), key=_weight, reverse=True)),
         span_ms=((end or last) - start) * _MS,
         points=tuple(_points(threads, start)),
+        copies=_copies(threads),
         lost={f["probe"]: int(f["lost"]) for f in recording.facts_of("loss") if f.get("lost")},
         kernel_ms=_kernel_ms(costs[-1]) if costs else None,
         recorder_ms=costs[-1].get("recorder_cpu_ms") if costs else None,
         probes=tuple(coverage[-1].get("probes", ())) if coverage else (),
+    )
+
+
+def _copies(records: Records) -> Copies | None:
+    """Return the copies of all threads; None where there were none."""
+    rows = list(_last(records, "tgid", "tid", "began"))
+    members = ("copies", "copy_bytes", "copying", "copies_small", "copy_file_bytes", "copy_device_bytes")
+    count, size, took, small, files, pinned = (sum(int(one[name]) for one in rows) for name in members)
+    if not count:
+        return None
+    return Copies(
+        count=count,
+        bytes=size,
+        took_ms=took * _MS,
+        small=small,
+        from_files=files,
+        from_pinned=pinned,
+        from_pageable=size - files - pinned,
     )
 
 
@@ -90,6 +109,7 @@ def _threads(records: Records, start: int) -> Iterator[Thread]:
             run_ms=float(one["run"]) * _MS,
             ready_ms=float(one["ready"]) * _MS,
             blocked_ms=blocked,
+            copying_ms=float(one["copying"]) * _MS,
             slept_ms=float(one["slept"]) * _MS,
             samples={name: int(one[f"sampled_{name}"]) for name in CLASSES},
             read_bytes=int(one["read_bytes"]),

@@ -307,3 +307,40 @@ def test_the_whole_machine_is_refused():
     done = subprocess.run([*NETDIAG, "weights"], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2
     assert "--pid" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def copy(folder: Path) -> Path:
+    """Return a program that copies a file to a GPU by a driver library that is none."""
+    library, program = folder / "libcuda.so.1", folder / "copy"
+    flags = ("-O1", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1")
+    subprocess.run(["cc", *flags, "-o", library, SOURCES / "cuda.c"], check=True, timeout=60)
+    subprocess.run(
+        ["cc", "-O1", "-o", program, SOURCES / "copy.c", library, f"-Wl,-rpath,{folder}"], check=True, timeout=60
+    )
+    return program
+
+
+@pytest.mark.parametrize(
+    ("mode", "member", "finding"),
+    [
+        ("mapped", "from_files_bytes", "weights.pageable-copies"),
+        ("staged", "from_pageable_bytes", None),
+        ("tiny", "from_pageable_bytes", "weights.tiny-copies"),
+    ],
+)
+def test_copies_to_a_gpu_by_the_memory_that_they_read(tmp_path, copy, model, mode, member, finding):
+    document = traced(tmp_path / "out.json", copy, mode, model)
+    copies = document["copies"]
+    assert copies["bytes"] == copies[member] == SIZE
+    assert copies["count"] == SIZE // (64 * 1024 if mode == "tiny" else MIB)
+    assert codes(document) & {"weights.pageable-copies", "weights.tiny-copies"} == ({finding} if finding else set())
+    load = document["load"]
+    assert sum(row["ms"] for row in load["time"]) == pytest.approx(load["wall_ms"], abs=0.1)
+
+
+def test_every_request_is_counted_once_and_in_full(tmp_path, touch, model):
+    """A request may still grow when it is made: neither its size nor its number is known before it is sent."""
+    document = traced(tmp_path / "out.json", touch, "direct", model)
+    (asked,) = of(document, model)["requests"]
+    assert (asked["count"], asked["bytes"], asked["sizes"]) == (SIZE >> 17, SIZE, {"128k": SIZE >> 17})

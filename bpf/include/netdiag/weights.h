@@ -35,12 +35,18 @@ struct weights_thread_event {
 	nd_duration_ns blocked_populate;
 	nd_duration_ns blocked_ioctl;
 	nd_duration_ns blocked_other; /* in a system call, not to be interrupted */
+	nd_duration_ns copying; /* inside calls that copy to a GPU: in none of the others */
 	nd_duration_ns slept; /* it waited for something that may be anything */
 	nd_bytes read_bytes; /* by read() and its kind, from memory or not */
 	nd_bytes device_bytes; /* fetched from a device on its behalf */
 	__u64 reads; /* calls */
 	__u64 minor_faults;
 	__u64 major_faults;
+	__u64 copies; /* to a GPU */
+	nd_bytes copy_bytes;
+	nd_bytes copy_file_bytes; /* from mappings of files */
+	nd_bytes copy_device_bytes; /* from memory that a driver mapped: pinned */
+	__u64 copies_small; /* of under 256 KiB */
 	__u32 sampled_user;
 	__u32 sampled_fault;
 	__u32 sampled_read;

@@ -60,6 +60,10 @@ struct file___w {
 	struct inode *f_inode;
 };
 
+struct vm_area_struct {
+	struct file___w *vm_file;
+};
+
 struct dentry___w {
 	struct dentry___w *d_parent;
 	struct qstr d_name;
