@@ -137,7 +137,7 @@ def test_the_palette_opens_and_q_quits():
 
 
 def test_the_mouse_moves_the_cursor_and_opens():
-    async def click(app, pilot):
+    async def click(_, pilot):
         await pilot.click("#hosts", offset=(3, 2))
         await pilot.click("#hosts", offset=(3, 2))
 

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+
+from netdiag.testing import RecordingBuilder
+from netdiag.tui.window import Window
+
+
+def recording(count: int):
+    builder = RecordingBuilder()
+    for at in range(count):
+        builder.connection([("send", 10 * at + 1, 100), ("receive", 10 * at + 2, 900)], opened=10 * at)
+    return builder.recording(end_at=10 * count)
+
+
+def test_a_small_recording_is_kept_whole():
+    window = Window(100)
+    window.add(recording(5))
+    assert not window.partial
+    assert window.records == 15
+    assert window.recording().end["exit_reason"] == "command ended"
+
+
+def test_of_a_large_one_the_newest_whole_connections_stay():
+    window = Window(60)
+    window.add(recording(50))
+    kept = window.recording()
+    assert window.partial
+    cookies = kept.records("tcp")["cookie"]
+    assert sorted(cookies) == list(range(41, 51))
+    assert np.bincount(kept.records("tcp_io")["cookie"])[41:].tolist() == [2] * 10
+
+
+def test_what_has_gone_does_not_come_back():
+    window = Window(60)
+    window.add(recording(50))
+    window.add(RecordingBuilder().connection([("send", 1, 5)] * 70, cookie=3).recording(end=None))
+    assert 3 not in window.recording().records("tcp_io")["cookie"]
+
+
+def test_one_that_grows_ends_with_its_newest_record():
+    window = Window(100)
+    window.add(RecordingBuilder().connection([("send", 7, 5)]).recording(end=None))
+    window._truncated = (None, None)
+    assert window.recording().end["exit_reason"] == "live"
+    assert window.recording().end_ns - window.recording().start_ns >= 7e6
