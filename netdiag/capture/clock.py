@@ -13,6 +13,8 @@ Ints = NDArray[np.int64]
 _DISORDER_NS = 50_000_000
 """Packets that lie this little before their neighbour were written out of turn; more, and the clock was set back."""
 _ABSURD_NS = 3_600_000_000_000
+_FARTHEST_NS = 1 << 61
+"""By so much a clock may have been set back in all; with the latest stamp of a file it is still a number."""
 
 
 class Clock:
@@ -51,6 +53,10 @@ class Clock:
         if back.any():
             self.set_back += int(np.count_nonzero(back))
             shift = np.cumsum(np.where(back, -step, 0))
+            if (shift[1:] < shift[:-1]).any() or int(shift[-1]) + self._shift > _FARTHEST_NS:
+                # stamps that jump by centuries are no clock's: from there on they may lie anywhere
+                shift = np.minimum(np.cumsum(np.where(back, -step, 0).astype(np.float64)), float(_FARTHEST_NS))
+                shift = np.minimum(shift.astype(np.int64), _FARTHEST_NS - self._shift)
             time = time + shift
             self._shift += int(shift[-1])
         return time

@@ -123,7 +123,7 @@ class _Stretches(ABC):
         while (more or used) and self._notes.stopped_at is None:
             piece = self._source.read(_CHUNK) if len(self._data) < _CHUNK + _MAX_BLOCK else b""
             more = bool(piece)
-            data = self._data + piece + bytes(PAD)
+            data = b"".join((self._data, piece, bytes(PAD)))
             end = len(data) - PAD
             used, found = self._places(data, end)
             for first in range(0, len(found), _MOST_PACKETS):

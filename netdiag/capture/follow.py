@@ -73,6 +73,11 @@ class Talk:
         """Sent by the client, and the record; emptied by whoever takes them."""
 
     @property
+    def skips(self) -> bool:
+        """Records are all that is looked for."""
+        return self._settled and not self._handlers and self._walkers is not None
+
+    @property
     def idle(self) -> bool:
         """Nobody needs to see more of it."""
         return self._settled and self._walkers is None and not self._handlers
@@ -100,6 +105,16 @@ class Talk:
             rest = merged[begin:]
             self._walk([piece for send, piece in rest if send], [piece for send, piece in rest if not send])
         self._hand_on(merged[begin:])
+
+    def skip(self, send: bool, start: int, end: int) -> bool:  # noqa: FBT001
+        """Pass packets of one side that hold a whole record of data each; False where they are to be looked at."""
+        if not self.skips or self._walkers is None:
+            return False
+        walker = self._walkers[not send]
+        if not walker.skip(start, end):
+            return False
+        self._tell(send, walker)
+        return True
 
     def end(self, at_ns: int) -> None:
         """Nothing more comes."""

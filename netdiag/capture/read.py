@@ -21,11 +21,11 @@ from netdiag.capture.layers import Layers, Segments
 from netdiag.capture.layouts import layout
 from netdiag.capture.limits import Limits, chosen, inside, take
 from netdiag.capture.parts import Wishes, datagram_sinks, stream_sinks
-from netdiag.capture.rows import JIFFIES_A_SECOND, Hellos, bursts, connections, record_rows, resent_rows
+from netdiag.capture.pieces import Columns, Found, Pieces, pieces_of
+from netdiag.capture.rows import JIFFIES_A_SECOND, Hellos, bursts, connections, resent_rows
 from netdiag.capture.sequence import Order, Piece, Sequences
 from netdiag.capture.sink import Datagram, DatagramSink, StreamSink
 from netdiag.capture.source import Input, Source, open_source
-from netdiag.capture.walker import Record
 from netdiag.recording.format import StreamLayout
 from netdiag.recording.reader import Recording, Records
 from netdiag.values import rfc3339
@@ -128,40 +128,51 @@ class _Reader:
         client = np.array([max(self._flows.all[number].client, 0) for number in s.flows.tolist()], np.int64)
         self._add("tcp_io", bursts(s, order, client))
         self._add("tcp_io", resent_rows(order.resent, self._flows))
-        self._add("tls_record", record_rows(found))
+        self._add("tls_record", found.rows())
 
     def _add(self, stream: str, rows: Records) -> None:
         if len(rows):
             self._runs[stream].append(rows)
 
-    def _talk(self, s: Sorted, order: Order) -> list[tuple[int, bool, Record]]:
+    def _talk(self, s: Sorted, order: Order) -> Found:
         """Hand the new bytes of each connection to those who read them; return the TLS records."""
-        found: list[tuple[int, bool, Record]] = []
-        for number, sides in _pieces(s, order, self._flows.follow).items():
+        found = Found()
+        for number, sides in pieces_of(s, order, self._flows.follow).items():
             self._feed(self._flows.all[number], sides, found)
         return found
 
-    def _feed(self, flow: Flow, sides: Mapping[int, Sequence[Piece]], found: list[tuple[int, bool, Record]]) -> None:
+    def _feed(self, flow: Flow, sides: Mapping[int, Pieces], found: Found) -> None:
         if flow.client < 0:
             _orient(flow, sides)
         talk = self._talks.get(flow.number)
         if talk is None:
             talk = self._talks[flow.number] = Talk(flow, self._stream_sinks, self._hellos.say)
-        talk.feed(sides.get(flow.client, ()), sides.get(1 - flow.client, ()))
-        if talk.records:
-            found += [(flow.number, send, record) for send, record in talk.records]
-            talk.records = []
+        waiting: list[Sequence[Piece]] = [(), ()]
+        for place, direction in enumerate((flow.client, 1 - flow.client)):
+            pieces = sides.get(direction)
+            if pieces is None:
+                continue
+            if isinstance(pieces, Columns) and pieces.even and talk.skips:
+                talk.feed(*waiting)  # what comes before it in the order of records
+                found.take(flow.number, talk)
+                waiting = [(), ()]
+                if talk.skip(place == 0, pieces.start, pieces.end):
+                    found.even(flow.number, pieces, send=place == 0)
+                    continue
+            waiting[place] = pieces.all()
+        talk.feed(*waiting)
+        found.take(flow.number, talk)
         if talk.idle:
             self._flows.follow[flow.number] = False
             del self._talks[flow.number]
         elif flow.ended_ns:
             self._end_talk(flow.number, flow.ended_ns, found)
 
-    def _end_talk(self, number: int, at_ns: int, found: list[tuple[int, bool, Record]]) -> None:
+    def _end_talk(self, number: int, at_ns: int, found: Found) -> None:
         talk = self._talks.pop(number)
         self._flows.follow[number] = False
         talk.end(at_ns)
-        found += [(number, send, record) for send, record in talk.records]
+        found.take(number, talk)
 
     def _datagrams(self, udp: Segments) -> None:
         for sink in self._datagram_sinks:
@@ -179,14 +190,14 @@ class _Reader:
                 )
 
     def _finish(self) -> None:
-        found: list[tuple[int, bool, Record]] = []
+        found = Found()
         for number, direction, pieces in self._sequences.rest():
             if self._flows.follow[number]:
-                self._feed(self._flows.all[number], {direction: pieces}, found)
+                self._feed(self._flows.all[number], {direction: Pieces(pieces)}, found)
         self._secrets()
         for number in list(self._talks):
             self._end_talk(number, self._flows.all[number].last_ns, found)
-        self._add("tls_record", record_rows(found))
+        self._add("tls_record", found.rows())
         for flow in self._flows.all:
             if flow.client < 0:
                 _orient(flow, {})
@@ -286,40 +297,10 @@ class _Reader:
         }
 
 
-def _pieces(s: Sorted, order: Order, follow: NDArray[np.bool_]) -> dict[int, dict[int, list[Piece]]]:
-    """Return the new bytes by connection and direction, of those connections that somebody reads."""
-    groups = order.groups
-    if not len(groups):
-        return {}
-    first = groups[order.group_starts]
-    flow, direction = s.flow[first], s.direction[first]
-    wanted = follow[flow]
-    mended = np.zeros(len(first), bool)
-    mended[list(order.mended)] = True
-    length = order.group_ends - order.group_starts
-    row = np.flatnonzero(np.repeat(wanted & ~mended, length) & (order.new[groups] > 0))
-    at = groups[row]
-    size = order.new[at].tolist()
-    rows = list(
-        zip(
-            order.offset[at].tolist(), size, s.held[at].tolist(), s.time[at].tolist(), [s.raw] * len(size),
-            s.payload[at].tolist(), strict=True,
-        )
-    )  # fmt: skip
-    begins = np.searchsorted(row, order.group_starts).tolist()
-    ends = np.searchsorted(row, order.group_ends).tolist()
-    found: dict[int, dict[int, list[Piece]]] = {}
-    for number in np.flatnonzero(wanted).tolist():
-        pieces = order.mended[number] if mended[number] else rows[begins[number] : ends[number]]
-        if pieces:
-            found.setdefault(int(flow[number]), {})[int(direction[number])] = pieces
-    return found
-
-
-def _orient(flow: Flow, sides: Mapping[int, Sequence[Piece]]) -> None:
+def _orient(flow: Flow, sides: Mapping[int, Pieces]) -> None:
     """Say who is the client of a connection whose opening is not in the file: by what is said, else by the ports."""
     for direction, pieces in sides.items():
-        for _, _, held, _, data, place in pieces[:1]:
+        for _, _, held, _, data, place in pieces.all()[:1]:
             asks = who_asks(data, place, held)
             if asks is not None:
                 flow.client, flow.sure = direction if asks else 1 - direction, True

@@ -75,27 +75,28 @@ class Input:
 
         A packed file that ends in the middle, or is broken there, gives what came before; then `broken` tells.
         """
-        parts, have = [self._ready], len(self._ready)
+        if len(self._ready) >= count:
+            data, self._ready = self._ready[:count], self._ready[count:]
+            return data
+        parts, have = [self._ready] if self._ready else [], len(self._ready)
         while have < count:
-            piece = self._next()
+            piece = self._next(self._unpacker) if self._unpacker is not None else self._raw(count - have)
             if not piece:
                 break
             parts.append(piece)
             have += len(piece)
-        data = b"".join(parts)
+        data = b"".join(parts)  # one part alone is not copied
         self._ready = data[count:]
         return data[:count]
 
     broken: str | None = None
     """Why a packed file could not be unpacked to its end."""
 
-    def _next(self) -> bytes:
-        if self._unpacker is None:
-            return self._raw(_PIECE)
+    def _next(self, unpacker: _Unpacker) -> bytes:
         while self.broken is None:
             packed, self._packed = self._packed or self._raw(_PIECE), b""
             if not packed:
-                self.broken = None if self._unpacker.eof else "the packed file ends too early"
+                self.broken = None if (self._unpacker or unpacker).eof else "the packed file ends too early"
                 return b""
             piece = self._unpack(packed)
             if piece:

@@ -67,6 +67,13 @@ class Walker:
         self._walk(pieces, starts)
         self._copy(pieces)
 
+    def skip(self, start: int, end: int) -> bool:
+        """Pass whole records of data that begin and end here; False where what lies here is to be looked at."""
+        if self._lost or self._part or self._resynced or self.next != start or self._done < self._until:
+            return False
+        self.next, self.told = end, True
+        return True
+
     def hello(self) -> tuple[bytes, int, bool] | None:
         """Return the records with handshake messages in the clear, when they began, whether all is there; only once."""
         if not self._hello:

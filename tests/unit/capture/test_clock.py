@@ -47,3 +47,11 @@ def test_one_stamp_that_no_neighbour_agrees_with_is_left_out():
 
 def test_no_packets_no_time():
     assert settle([])[1] == [[]]
+
+
+def test_stamps_that_jump_by_centuries_stay_numbers():
+    draw = np.random.default_rng(3)
+    clock = Clock()
+    for _ in range(20):
+        time = clock.settle(draw.integers(0, (1 << 32) * 10**9, 200, np.int64))
+        assert (time >= 0).all()
