@@ -36,6 +36,10 @@ def load_of(recording: Recording) -> Load:
     files = recording.records("weights_file")
     if threads is None or files is None:
         raise InputUnreadable("this recording holds nothing about weights", hint="make one with `netdiag weights`")
+    lacking = {"copying", "blocked_fault", "comm"} - set(threads.dtype.names or ())
+    lacking |= {"around_forward", "get_pages", "size"} - set(files.dtype.names or ())
+    if lacking:
+        raise InputUnreadable(f"this recording was made by another netdiag: {', '.join(sorted(lacking))} is missing")
     start = recording.start_ns
     end = recording.end_ns
     last = max([start, *(int(value) for value in threads["time"])])

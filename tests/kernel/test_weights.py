@@ -146,8 +146,8 @@ def test_a_warm_load_asks_no_device_and_has_no_cause(tmp_path, touch, model):
     model.read_bytes()
     document = traced(tmp_path / "out.json", touch, "forward", model)
     file = of(document, model)
-    assert file["cached_before"] == SIZE
-    assert file["requests"] == []
+    assert file["cached_before"] >= 0.95 * SIZE  # other programs may press a page or two out of memory
+    assert sum(row["bytes"] for row in file["requests"]) <= 0.05 * SIZE
     assert codes(document) == set()
     assert document["restart"]["says"].endswith("the next load is warm")
 
