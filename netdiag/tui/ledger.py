@@ -2,7 +2,7 @@
 """Counts a recording from its raw records, as they come: for recordings too large, or too fast, for the tables.
 
 It knows connections from the kernel's records and requests from what was seen in plaintext. Instants of requests are
-those of the program's calls: a wait holds what the program's own reading added. Bounded: the newest `MOST` of each.
+those of the program's calls: a wait holds what the program's own reading added. Bounded: the newest so many of each.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from netdiag.tui.columns import PARTS, Calls, Ends, Floats, Ints, Texts
 
 __all__ = ["MOST", "Ledger"]
 
-MOST = 200_000
-"""Requests, and connections, whose figures are kept."""
+MOST = 1_000_000
+"""Requests, and connections, whose figures are kept where nothing else is said."""
 _ERROR_STATUS = 400
 _ESTABLISHED, _FAILED, _CLOSED, _LISTENER = 1, 2, 3, 5
 _SERVER = 2
@@ -31,7 +31,9 @@ _SEND, _WAIT, _RECEIVE = PARTS.index("send"), PARTS.index("wait"), PARTS.index("
 class Ledger:
     """Takes the parts of a recording as they come."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST) -> None:
+        """`most`: requests, and connections, whose figures are kept."""
+        self._most = most
         self._start = 0
         self._texts: dict[int, str] = {}
         self._calls: list[Calls] = []
@@ -76,7 +78,7 @@ class Ledger:
         """Return the requests; those of servers only where no client was traced."""
         if len(self._calls) > 1:
             whole = Calls.joined(self._calls)
-            self._calls = [whole.take(slice(-MOST, None)) if len(whole) > MOST else whole]
+            self._calls = [whole.take(slice(-self._most, None)) if len(whole) > self._most else whole]
         return self._calls[0] if self._calls else Calls.none()
 
     def ends(self) -> Ends:
@@ -119,7 +121,7 @@ class Ledger:
             self.programs.setdefault(pid, safe(comm))
         whole = new.copy() if self._tcp is None else np.concatenate([self._tcp, new])
         _, last = np.unique(whole["cookie"][::-1], return_index=True)
-        self._tcp = whole[np.sort(len(whole) - 1 - last)[-MOST:]]
+        self._tcp = whole[np.sort(len(whole) - 1 - last)[-self._most :]]
         fresh = [at for at, cookie in enumerate(new["cookie"].tolist()) if cookie not in self._hosts]
         for at in fresh:
             port = int(new["dport"][at])

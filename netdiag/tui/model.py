@@ -108,6 +108,8 @@ class Snapshot:
     examination: Examination | None = None
     quick: bool = False
     """The figures come from raw records: waits are those that the program saw."""
+    requests: int = 0
+    """All that were seen; the figures are of the newest of them where `calls` are fewer."""
     programs: Mapping[int, str] = field(default_factory=dict)
     fresh: frozenset[tuple[str, str | None, int | None, str | None]] = frozenset()
     """Findings that came up with the newest examination, by `key`."""

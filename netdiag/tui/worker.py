@@ -34,6 +34,8 @@ _SHARE = 0.1
 """Of a processor that examining a growing recording may take."""
 _LIVE_RECORDS, _FINISHED_RECORDS = 8_000, 40_000
 """So many records are examined at once: a second or less of work while the recording grows."""
+_LIVE_CALLS = 30_000
+"""Newest requests whose figures are shown while the recording grows faster than it can be examined."""
 _QUIET_S = 10.0
 """A recording that is written to says something at least once a second; after so long it is called quiet."""
 
@@ -54,7 +56,7 @@ class Follower:
         self._path, self._post = path, post
         self._grows, self._alive, self._slow_ms = grows, alive, slow_ms
         self._stop = threading.Event()
-        self.ledger = Ledger()
+        self.ledger = Ledger(_LIVE_CALLS) if grows else Ledger()
         self.window = Window(_LIVE_RECORDS if grows else _FINISHED_RECORDS)
         self._exam: Examination | None = None
         self._exam_records = -1
@@ -101,12 +103,12 @@ class Follower:
         began = time.thread_time()
         self._heard = time.monotonic()
         self.ledger.add(part)
-        self.window.add(part)
         over = part.end is not None or part.truncated_at is not None or not self._grows
         state, why = opening.state_of(part, over=over)
         base = replace(self._last, **opening.about(part, self._last), state=state, why=why or self._failed)
-        if over and self.window.records > _LIVE_RECORDS:
+        if over and sum(len(run) for runs in part.runs.values() for run in runs) > _LIVE_RECORDS:
             self._show(self._snapshot(base, live=False))  # at once; the findings follow
+        self.window.add(part)
         if over or time.monotonic() - self._exam_at > (self._exam.seconds / _SHARE if self._exam else 0):
             self._examine()
         self._show(self._snapshot(base, live=not over))
@@ -150,6 +152,7 @@ class Follower:
             calls=calls,
             examination=exam,
             quick=quick,
+            requests=self.ledger.requests if quick and self.ledger.has_calls else len(calls),
             programs=dict(self.ledger.programs),
             fresh=(fresh or base.fresh) & keys,
         )

@@ -74,6 +74,8 @@ class Overview(Page):
         """Add what the figures are of."""
         snapshot = self.shell.snapshot
         parts = [super().note()]
+        if snapshot.requests > len(snapshot.calls):
+            parts.append(f"figures of the newest {len(snapshot.calls):,} of {snapshot.requests:,} requests")
         exam = snapshot.examination
         if exam is not None and exam.covered < exam.total:
             parts.append(f"findings of the newest {exam.covered:,} of {exam.total:,} connections; analyze judges all")
