@@ -82,6 +82,11 @@ def draw(document: Mapping[str, Any], arrived: Mapping[str, Sequence[float]]) ->
     )
 
 
+def _told(stall: Mapping[str, Any]) -> str:
+    blame = safe(stall["blame"] or "unknown")
+    return f"{format_ms(stall['gap_ms'])} without a piece: {blame}, {safe(str(stall['why']))}"
+
+
 def _stream(row: Mapping[str, Any], number: int, times: Sequence[float], scale: float) -> Stream:
     stream = row["stream"]
     y = HEAD_PX + ROW_PX * number
@@ -91,7 +96,7 @@ def _stream(row: Mapping[str, Any], number: int, times: Sequence[float], scale: 
             round(LABEL_PX + max(stall["at_ms"], 0.0) * scale, 2),
             max(round(stall["gap_ms"] * scale, 2), 2.0),
             str(stall["blame"] or "unknown"),
-            f"{format_ms(stall['gap_ms'])} without a piece: {safe(stall['blame'] or 'unknown')}, {safe(str(stall['why']))}",
+            _told(stall),
         )
         for stall in stream.get("stalls") or ()
     )

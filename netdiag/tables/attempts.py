@@ -88,6 +88,8 @@ def attempts(requests: pd.DataFrame, connections: pd.DataFrame) -> pd.DataFrame:
     """Return the requests with `attempt` (from 1) and `retry_of`, the id of the attempt before."""
     if not len(requests):
         return requests
+    if _untroubled(requests):
+        return _first_ones(requests, connections)
     number = np.full(len(requests), np.nan)
     before: list[str | None] = [None] * len(requests)
     waiting: dict[tuple[Any, ...], _Key] = {}
@@ -114,6 +116,25 @@ def attempts(requests: pd.DataFrame, connections: pd.DataFrame) -> pd.DataFrame:
         if call.failed:
             place.failed.append(call)
     return requests.assign(attempt=number, retry_of=pd.Series(objects(before), index=requests.index, dtype=object))
+
+
+def _untroubled(requests: pd.DataFrame) -> bool:
+    """Tell whether each request was answered, whole and without an error: then none repeats another."""
+    status = requests["status"].to_numpy()
+    bad = np.isin(status, list(_RETRIED)) | (status >= _SERVER_ERRORS) | np.isnan(requests["first_byte_ns"].to_numpy())
+    bad |= requests["error"].notna().to_numpy() | (requests["complete"] == False).to_numpy()  # noqa: E712 - cells are objects
+    return not (bad.any() or (requests["connection"] < 0).any())
+
+
+def _first_ones(requests: pd.DataFrame, connections: pd.DataFrame) -> pd.DataFrame:
+    """Return what the long way would, for requests none of which failed: half a million of them take no minute."""
+    told = requests["attempt"].to_numpy(np.float64)
+    number = np.where(np.isnan(told) & (requests["source"] == _PLAINTEXT).to_numpy(), 1.0, told)
+    serving = (connections["role"] == "server").to_numpy()[requests["connection"].to_numpy()]
+    number[serving | np.isnan(requests["began_ns"].to_numpy())] = np.nan
+    return requests.assign(
+        attempt=number, retry_of=pd.Series([None] * len(requests), index=requests.index, dtype=object)
+    )
 
 
 def _first(attempt: float) -> float:

@@ -3,8 +3,10 @@ from __future__ import annotations
 
 import math
 
+import pandas as pd
 import pytest
 
+import netdiag.tables.attempts as module
 from netdiag.tables.attempts import attempts
 from netdiag.testing import connection, request, tables
 
@@ -116,3 +118,25 @@ def test_calls_side_by_side_on_one_thread_do_not_show_that_it_went_on():
         asked(500),
     ]
     assert told(*calls)[3] == (2, "r1")
+
+
+def test_the_short_way_says_what_the_long_way_says(monkeypatch):
+    calls = [
+        asked(0),
+        asked(200, attempt=2.0),
+        asked(300, row=1, source="sockets", status=NAN),
+        asked(400, row=2),
+        asked(500, 404.0, began_ns=NAN),
+    ]
+    made = tables(connections=[connection(), connection(), connection(role="server")], requests=calls)
+    assert module._untroubled(made.requests)
+    quick = attempts(made.requests, made.connections)
+    monkeypatch.setattr(module, "_untroubled", lambda _: False)
+    pd.testing.assert_frame_equal(quick, attempts(made.requests, made.connections))
+
+
+@pytest.mark.parametrize(
+    "trouble", [{"status": 503.0}, {"status": 429.0}, {"error": "reset"}, {"complete": False}, {"first_byte_ns": NAN}]
+)
+def test_the_short_way_is_for_calls_without_trouble(trouble):
+    assert not module._untroubled(tables(connections=[connection()], requests=[asked(0) | trouble]).requests)
