@@ -9,11 +9,11 @@ from typing import Any
 
 from netdiag.ebpf.handover import Job, Loaded, load
 from netdiag.ebpf.ring import Ring
+from netdiag.ebpf.sampling import SAMPLED, Sampling
 from netdiag.ebpf.syscall import Variables, in_netns, program_cost, walk
 from netdiag.recorder.facts import monotonic_ns
 from netdiag.recorder.functions import COPIES, NAMES, PLAIN, TLS
 from netdiag.recorder.namespaces import Namespaces
-from netdiag.recorder.sampling import SAMPLED, Sampling
 from netdiag.recorder.uprobes import FunctionProbes
 from netdiag.recording.format import StreamLayout
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Brings a file into memory in one of the ways that loaders have: touch MODE FILE. Prints nothing. */
+/* Brings a file into memory in one of the ways that loaders have: touch MODE FILE [TIMES]. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -40,6 +40,8 @@ static void read_all(size_t piece, int fresh)
 			exit(1);
 		}
 		sum += to[0];
+		if (fresh)
+			munmap(to, piece);
 	}
 }
 
@@ -140,7 +142,8 @@ int main(int argc, char **argv)
 	} else if (!strcmp(mode, "read1m")) {
 		read_all(MIB, 0);
 	} else if (!strcmp(mode, "fresh")) {
-		read_all(MIB, 1);
+		for (int left = argc > 3 ? atoi(argv[3]) : 1; left > 0; left--)
+			read_all(MIB, 1);
 	} else if (!strcmp(mode, "direct")) {
 		read_all(128 * 1024, 0);
 	} else if (!strcmp(mode, "direct-large")) {
