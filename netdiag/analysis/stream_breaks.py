@@ -236,8 +236,7 @@ def _told_beats(stream: Streams) -> list[bool]:
 def _like_beats(stream: Streams) -> list[bool]:
     """Tell which pieces look like heartbeats: small, all of one size, a second or more apart, in a livelier stream."""
     pieces = stream.pieces
-    at = [piece.at_ns for piece in pieces]
-    gaps = [pause / _MS for pause in map(sub, at[1:], at)]
+    gaps = stream.gaps_ms if len(stream.tokens) == len(pieces) else _pauses(pieces)
     if not gaps or max(gaps) < 1000.0:
         return [False] * len(pieces)
     sizes = [piece.bytes for piece in pieces]
@@ -247,6 +246,11 @@ def _like_beats(stream: Streams) -> list[bool]:
     lively = len(usual) >= _BEATS and usual[len(usual) // 2] < 300.0
     size = max(set(beats), key=beats.count) if beats else 0.0
     return [lively and is_slow and piece.bytes == size for piece, is_slow in zip(pieces, slow, strict=True)]
+
+
+def _pauses(pieces: Sequence[Piece]) -> tuple[float, ...]:
+    at = [piece.at_ns for piece in pieces]
+    return tuple(pause / _MS for pause in map(sub, at[1:], at))
 
 
 def _heartbeats(

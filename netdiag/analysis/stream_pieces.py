@@ -7,10 +7,10 @@ millisecond between them: then nobody knows what they say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import sub
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from netdiag.analysis.links import NAN, known, number, text
 if TYPE_CHECKING:
     from netdiag.analysis.case import Case
 
-__all__ = ["Lag", "Piece", "Streams", "streams_of"]
+__all__ = ["Lag", "Piece", "Runs", "Streams", "streams_of"]
 
 _MS = 1e6
 _PAUSE_NS = 1e6
@@ -65,6 +65,37 @@ class Piece(NamedTuple):
         return self.kind == HEARTBEAT
 
 
+class Runs(Sequence[Piece]):
+    """Pieces of which only instants and sizes are known, as columns: a trace may have millions."""
+
+    def __init__(self, at: Floats, size: Floats) -> None:
+        """Hold instants and bytes, by time."""
+        self.at, self._size = at, size
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.at)
+
+    @overload
+    def __getitem__(self, index: int) -> Piece: ...
+    @overload
+    def __getitem__(self, index: slice) -> Runs: ...
+    def __getitem__(self, index: int | slice) -> Piece | Runs:
+        """Return one piece, or some."""
+        if isinstance(index, slice):
+            return Runs(self.at[index], self._size[index])
+        return Piece(float(self.at[index]), NAN, float(self._size[index]), None, NAN, NAN)
+
+    def __iter__(self) -> Iterator[Piece]:
+        """Return all of them, one by one."""
+        for at, size in zip(self.at.tolist(), self._size.tolist(), strict=True):
+            yield Piece(at, NAN, size, None, NAN, NAN)
+
+    def gaps_ms(self) -> tuple[float, ...]:
+        """Return the pauses between them."""
+        return tuple((np.diff(self.at) / _MS).tolist())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
     """A time in which data lay in the socket unread, ns."""
@@ -84,17 +115,21 @@ class Streams:
     """A streamed call with its pieces by time."""
 
     call: Asked
-    pieces: tuple[Piece, ...]
+    pieces: Sequence[Piece]
     lags: tuple[Lag, ...]
     told: bool = field(init=False, compare=False, repr=False)
     """What the pieces say is known."""
-    tokens: tuple[Piece, ...] = field(init=False, compare=False, repr=False)
+    tokens: Sequence[Piece] = field(init=False, compare=False, repr=False)
     """The pieces with content or reasoning; where none is told, all but those that hold nothing."""
-    gaps_ms: tuple[float, ...] = field(init=False, compare=False, repr=False)
-    """Pauses between the arrivals of tokens, ms."""
+    _gaps: tuple[float, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Work out what is asked for again and again."""
+        if isinstance(self.pieces, Runs):
+            object.__setattr__(self, "told", False)
+            object.__setattr__(self, "tokens", self.pieces)
+            object.__setattr__(self, "_gaps", ())
+            return
         kinds = {piece.kind for piece in self.pieces}
         tokens = self.pieces
         if kinds & _SPOKEN:
@@ -104,7 +139,17 @@ class Streams:
         at = [piece.at_ns for piece in tokens]
         object.__setattr__(self, "told", any(kinds))
         object.__setattr__(self, "tokens", tokens)
-        object.__setattr__(self, "gaps_ms", tuple([pause / _MS for pause in map(sub, at[1:], at)]))
+        object.__setattr__(self, "_gaps", tuple([pause / _MS for pause in map(sub, at[1:], at)]))
+
+    @property
+    def gaps_ms(self) -> tuple[float, ...]:
+        """Pauses between the arrivals of tokens, ms."""
+        return self.pieces.gaps_ms() if isinstance(self.pieces, Runs) else self._gaps
+
+    @property
+    def counted(self) -> bool:
+        """Events in its pieces may have been counted."""
+        return not isinstance(self.pieces, Runs)
 
     @property
     def first_token_ms(self) -> float:
@@ -140,6 +185,7 @@ def _stream_of(case: Case, call: Asked) -> Streams | None:
     maybe = mine or call.source == "sockets" or (call.source == "records" and call.stream is not None)
     if not maybe:
         return None
+    pieces: Sequence[Piece]
     if mine:
         pieces = _of_chunks(mine)
     elif call.source == "records":
@@ -167,7 +213,7 @@ def _of_chunks(rows: Sequence[tuple[object, ...]]) -> tuple[Piece, ...]:
     return tuple(sorted(found, key=lambda piece: piece.at_ns))
 
 
-def _of_records(call: Asked, records: Rows) -> tuple[Piece, ...]:
+def _of_records(call: Asked, records: Rows) -> Runs:
     """Return runs of records; the head of the answer is no piece of it where it came alone."""
     row = call.link.row
     at = records.part(row, "at_ns")
@@ -177,7 +223,7 @@ def _of_records(call: Asked, records: Rows) -> tuple[Piece, ...]:
     return runs if known(call.fact("first_chunk_ms")) else runs[1:]
 
 
-def _of_reads(call: Asked, bursts: Rows) -> tuple[Piece, ...]:
+def _of_reads(call: Asked, bursts: Rows) -> Sequence[Piece]:
     """Return runs of plain reads where they look like a stream."""
     row = call.link.row
     began, arrived = bursts.part(row, "began_ns"), bursts.part(row, "arrived_ns")
@@ -190,17 +236,15 @@ def _of_reads(call: Asked, bursts: Rows) -> tuple[Piece, ...]:
     return () if sizes[len(sizes) // 2] > _BULK else pieces
 
 
-def _runs(at: Floats, size: Floats) -> tuple[Piece, ...]:
+def _runs(at: Floats, size: Floats) -> Runs:
     """Return what came with pauses before it as one piece each."""
     if not len(at):
-        return ()
+        return Runs(at, size)
     if (at[1:] < at[:-1]).any():
         order = np.argsort(at, kind="stable")
         at, size = at[order], size[order]
     starts = np.flatnonzero(np.append(True, ~(at[1:] - at[:-1] < _PAUSE_NS)))
-    sums = np.add.reduceat(size, starts)
-    make = Piece._make
-    return tuple([make((when, NAN, many, None, NAN, NAN)) for when, many in zip(at[starts].tolist(), sums.tolist())])  # noqa: B905 - both have one a start
+    return Runs(at[starts], np.add.reduceat(size, starts))
 
 
 def _lags(call: Asked, bursts: Rows, pieces: Sequence[Piece]) -> tuple[Lag, ...]:

@@ -134,6 +134,8 @@ def _arrivals(stream: Streams) -> list[tuple[float, float]]:
 
 def _lumps(stream: Streams) -> bool:
     """Many events came in few bursts, far apart, or all of them at the end."""
+    if not stream.counted:
+        return False
     arrivals = _arrivals(stream)
     events = sum(count for _, count in arrivals)
     call = stream.call

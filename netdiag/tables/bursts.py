@@ -93,6 +93,8 @@ def _missing(events: Columns, starts: Ints, rows: Ints) -> Any:
         return np.zeros(0)
     received = events.integers("direction") == Direction.RECEIVE
     numbered = received & (events.integers("flags") & IoFlags.NUMBERED != 0)
+    if not numbered.any():
+        return np.full(len(starts), np.nan)
     last = {row: bool(flag) for row, flag in zip(rows[received].tolist(), numbered[received].tolist(), strict=True)}
     sure = np.array([last.get(row, False) for row in rows[starts].tolist()], bool) & received[starts]
     return np.where(sure, np.add.reduceat(events.count("missing"), starts), np.nan)
