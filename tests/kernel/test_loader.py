@@ -81,7 +81,7 @@ def test_the_programs_of_a_container_pass_the_verifier(loaded):
 
 
 def test_every_program_is_attached_and_has_its_counters(loaded):
-    items = loaded(lambda: job([], ME, {}))
+    items = loaded(lambda: job([], ME, {"plaintext": True}))
     probes = {probe.name: probe for probe in manifest.probes() if probe.default}
     assert {item.name for item in items} == set(probes)
     for item in items:
@@ -126,7 +126,7 @@ def test_nothing_is_pinned(loaded):
 def test_the_loading_child_is_gone_and_took_libbpf_with_it():
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
     code += "from netdiag.ebpf.handover import load\nfrom netdiag.recorder.probes import prepare\n"
-    code += "items = load(lambda: prepare([], {'pids': [1]}, {}))\n"
+    code += "items = load(lambda: prepare([], {'pids': [1]}, {'plaintext': True}))\n"
     code += "print(len(items), 'libbpf' in open('/proc/self/maps').read(), open('/proc/self/task/self/children').read()"
     code = code.replace("/proc/self/task/self", "/proc/thread-self") + ")"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
