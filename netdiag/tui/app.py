@@ -169,7 +169,7 @@ class Dashboard(App[None]):
         path = export.free_name(Path.cwd(), stem, suffix)
         try:
             if kind == "s":
-                export.write(path, self.export_screenshot(title="netdiag live"))
+                export.write(path, export.self_contained(self.export_screenshot(title="netdiag live")))
             else:
                 export.write(path, (export.to_csv if kind == "c" else export.to_json)(page.exported()))
         except OSError as error:

@@ -7,10 +7,11 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["free_name", "to_csv", "to_json", "write"]
+__all__ = ["free_name", "self_contained", "to_csv", "to_json", "write"]
 
 Tables = Mapping[str, Sequence[Sequence[str]]]
 
@@ -33,6 +34,11 @@ def to_json(tables: Tables) -> str:
         titles = _distinct(rows[0]) if rows else []
         found[name] = [dict(zip(titles, row, strict=False)) for row in rows[1:]]
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+
+
+def self_contained(svg: str) -> str:
+    """Return a picture that asks nobody for fonts: looking at it must not tell a stranger."""
+    return re.sub(r"@font-face\s*\{[^}]*\}", "", svg)
 
 
 def free_name(folder: Path, stem: str, suffix: str) -> Path:

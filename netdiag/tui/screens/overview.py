@@ -10,7 +10,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from netdiag.findings import Finding
-from netdiag.text import safe
+from netdiag.render.layout import wrap
+from netdiag.text import cells, safe
 from netdiag.tui import look
 from netdiag.tui.messages import Chosen
 from netdiag.tui.model import Row, Snapshot, State, key
@@ -22,8 +23,8 @@ from netdiag.tui.widgets.timebar import TimeBar
 __all__ = ["Overview"]
 
 COLUMNS = (
-    Column(title="process", width=18, grow=1, least=10),
-    Column(title="host", width=26, grow=2, least=13),
+    Column(title="process", width=18, grow=1, least=16),
+    Column(title="host", width=26, grow=2, least=17),
     Column(title="reqs", width=7, right=True, least=5),
     Column(title="req/s", width=6, right=True, rank=5, least=5),
     Column(title="conns", width=7, right=True, least=5),
@@ -39,7 +40,10 @@ COLUMNS = (
     Column(title="errors", width=6, right=True, rank=3),
     Column(title="retries", width=7, right=True, rank=7),
 )
-_MOST_FINDINGS = 5
+_MOST_LINES = 6
+"""Of findings; more are scrolled."""
+_INDENT = 9
+"""Where titles begin, behind the severity."""
 
 
 class Overview(Page):
@@ -60,8 +64,9 @@ class Overview(Page):
         """Draw the snapshot."""
         findings = self.query_one("#findings", Table)
         findings.empty = _nothing(snapshot)
-        findings.fill([Line(key=key(one), cells=(_line(one, snapshot),)) for one in snapshot.findings])
-        findings.styles.height = max(1, min(_MOST_FINDINGS, len(snapshot.findings)))
+        lines = [line for one in snapshot.findings for line in _lines(one, snapshot, self.size.width)]
+        findings.fill(lines)
+        findings.styles.height = max(1, min(_MOST_LINES, len(lines)))
         self.query_one(Rates).tell(snapshot.rates)
         self.query_one(TimeBar).tell(snapshot.total)
         rows = [row for row in snapshot.rows if self.shell.filter.row(row)]
@@ -101,14 +106,24 @@ def _nothing(snapshot: Snapshot) -> str:
     return "OK  Nothing to change was found" + (" so far." if snapshot.state is State.LIVE else ".")
 
 
-def _line(finding: Finding, snapshot: Snapshot) -> Cell:
-    mark = ("● ", "bold green") if key(finding) in snapshot.fresh else ("", "")
-    return (
-        mark,
-        (f"{finding.severity.upper():8} ", look.SEVERITY_STYLES[finding.severity]),
-        (safe(finding.title), ""),
-        (f" · {finding.code}", "dim"),
-    )
+def _lines(finding: Finding, snapshot: Snapshot, width: int) -> list[Line]:
+    """Return the finding as one line, or more where its title is long: no word is cut."""
+    mark = "● " if key(finding) in snapshot.fresh else ""
+    room = max(20, width - _INDENT - len(mark) - 1)
+    title, code = safe(finding.title), f" · {safe(finding.code)}"
+    parts = list(wrap(title, room)) or [""]
+    tail = code if cells(parts[-1]) + cells(code) <= room else ""
+    found = []
+    for place, part in enumerate(parts):
+        head = f"{finding.severity.upper():{_INDENT}}" if place == 0 else " " * _INDENT
+        runs = (
+            (mark if place == 0 else " " * len(mark), "bold green"),
+            (head, look.SEVERITY_STYLES[finding.severity]),
+            (part, ""),
+            (tail if place == len(parts) - 1 else "", "dim"),
+        )
+        found.append(Line(key=key(finding), cells=(runs,)))
+    return found
 
 
 def _cells(row: Row) -> tuple[Cell, ...]:

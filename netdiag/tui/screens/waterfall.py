@@ -74,7 +74,7 @@ class Waterfall(Page):
 
     def content(self) -> ComposeResult:
         """Lay out the parts."""
-        yield Table((*_FIXED, Column(title="", width=34, grow=1)), empty="no request was seen", id="calls")
+        yield Table((*_FIXED, Column(title="", width=34, grow=1, art=True)), empty="no request was seen", id="calls")
         yield Legend()
 
     def heading(self) -> str:

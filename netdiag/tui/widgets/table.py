@@ -36,6 +36,8 @@ class Column:
     """Share of the room that is left over."""
     rank: int = 0
     """Where there is too little room the highest ranks are left out first; 0 never is."""
+    art: bool = False
+    """Its colours mean something: the cursor does not cover them."""
     least: int = 0
     """A growing column may shrink so far before others are left out."""
 
@@ -83,7 +85,8 @@ class Table(ScrollView, can_focus=True):
         if columns is not None and tuple(columns) != self.columns:
             self.columns, self._widths = tuple(columns), ()
         self.lines = lines
-        place = None if kept is None else _place(lines, kept)
+        place = self.cursor if kept is not None and _key(lines, self.cursor) == kept else None
+        place = _place(lines, kept) if place is None and kept is not None else place
         self.virtual_size = Size(0, len(lines) + self.head)
         self.cursor = min(self.cursor, max(len(lines) - 1, 0)) if place is None else place
         self.refresh()
@@ -91,10 +94,7 @@ class Table(ScrollView, can_focus=True):
     @property
     def chosen(self) -> Any:
         """Return the key under the cursor; None without rows."""
-        if not 0 <= self.cursor < len(self.lines):
-            return None
-        asked = getattr(self.lines, "key_at", None)
-        return self.lines[self.cursor].key if asked is None else asked(self.cursor)
+        return _key(self.lines, self.cursor)
 
     def on_resize(self) -> None:
         """Lay the columns out anew."""
@@ -111,8 +111,13 @@ class Table(ScrollView, can_focus=True):
         self.refresh()
 
     def action_move(self, by: int) -> None:
-        """Go up or down."""
-        self.cursor += by
+        """Go up or down to the next row; several lines may be one."""
+        at, kept = self.cursor + by, self.chosen
+        while 0 < at < len(self.lines) - 1 and _key(self.lines, at) == kept:
+            at += by
+        if 0 <= at < len(self.lines) and _key(self.lines, at) != kept:
+            first = _place(self.lines, _key(self.lines, at))
+            self.cursor = at if first is None else first
 
     def action_page(self, by: int) -> None:
         """Go up or down by what is seen."""
@@ -152,7 +157,7 @@ class Table(ScrollView, can_focus=True):
         if at >= len(self.lines):
             return Strip.blank(width, base)
         over = Style()
-        if at == self.cursor:
+        if at == self.cursor or _key(self.lines, at) == self.chosen:
             over = self.get_component_rich_style("table--cursor" if self.has_focus else "table--cursor-blurred")
         return self._strip(self.lines[at].cells, base, over)
 
@@ -176,7 +181,7 @@ class Table(ScrollView, can_focus=True):
                 continue
             if segments:
                 segments.append(Segment(" ", base + over))
-            segments += _drawn(cell, width, base, over, right=column.right)
+            segments += _drawn(cell, width, base, Style() if column.art else over, right=column.right)
         used = sum(cells(one.text) for one in segments)
         if used < self.size.width:
             segments.append(Segment(" " * (self.size.width - used), base + over))
@@ -205,6 +210,14 @@ class Table(ScrollView, can_focus=True):
             left, total = left - more, total - one.grow
         self._widths = tuple(widths.get(id(one), 0) for one in self.columns)
         return self._widths
+
+
+def _key(lines: Lines, at: int) -> Any:
+    """Return what a line stands for, without drawing it; None where there is no such line."""
+    if not 0 <= at < len(lines):
+        return None
+    asked = getattr(lines, "key_at", None)
+    return lines[at].key if asked is None else asked(at)
 
 
 def _place(lines: Lines, key: Any) -> int | None:
