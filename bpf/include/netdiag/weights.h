@@ -124,8 +124,8 @@ struct weights_request_event {
 	__u8 reserved[7];
 };
 
-#define ND_PATH_NAME 128 /* names after a checksum have 64 letters */
-#define ND_PATH_PART 64
+#define ND_PATH_NAME_BYTES 128
+#define ND_PATH_PART_BYTES 64
 
 /* Where a file lies in its file system, written once: name first, then the folders up to the root of the mount. */
 struct weights_path_event {
@@ -136,18 +136,18 @@ struct weights_path_event {
 	nd_pid tgid;
 	__u32 parts;
 	__u32 magic; /* of the file system: uapi/linux/magic.h */
-	char part_1[ND_PATH_NAME];
-	char part_2[ND_PATH_PART];
-	char part_3[ND_PATH_PART];
-	char part_4[ND_PATH_PART];
-	char part_5[ND_PATH_PART];
-	char part_6[ND_PATH_PART];
-	char part_7[ND_PATH_PART];
-	char part_8[ND_PATH_PART];
-	char part_9[ND_PATH_PART];
-	char part_10[ND_PATH_PART];
-	char part_11[ND_PATH_PART];
-	char part_12[ND_PATH_PART];
+	char part_1[ND_PATH_NAME_BYTES];
+	char part_2[ND_PATH_PART_BYTES];
+	char part_3[ND_PATH_PART_BYTES];
+	char part_4[ND_PATH_PART_BYTES];
+	char part_5[ND_PATH_PART_BYTES];
+	char part_6[ND_PATH_PART_BYTES];
+	char part_7[ND_PATH_PART_BYTES];
+	char part_8[ND_PATH_PART_BYTES];
+	char part_9[ND_PATH_PART_BYTES];
+	char part_10[ND_PATH_PART_BYTES];
+	char part_11[ND_PATH_PART_BYTES];
+	char part_12[ND_PATH_PART_BYTES];
 };
 
 #endif
