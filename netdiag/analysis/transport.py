@@ -33,6 +33,9 @@ _FAST_MS = 15.0
 _LATEST_MS, _LATEST_TRIPS = 1000.0, 4.0
 """What is sent again later than this behind an answer belongs to something else."""
 
+_FLOWS = 10_000
+"""Bytes per millisecond of waiting for the peer's window: a connection that carries so much stands not still."""
+
 
 def analyze(case: Case) -> list[Finding]:
     """Return one finding per cause and group."""
@@ -188,7 +191,10 @@ def _shut(link: Link) -> float:
 
 
 def _held(link: Link) -> float:
-    return link.peer_window_ms if known(link.peer_window_ms) else 0.0
+    """Return how long the peer's window held this side back; 0 where data went on fast: some side is always slower."""
+    if not known(link.peer_window_ms) or link.bytes_sent > _FLOWS * link.peer_window_ms:
+        return 0.0
+    return link.peer_window_ms
 
 
 def _nagle(group: Group) -> Seen | None:

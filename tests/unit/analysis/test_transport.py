@@ -83,6 +83,12 @@ def test_shut_windows(stage, column, cause):
     assert (finding.cause, finding.cost_ms) == (cause, 900.0)
 
 
+@pytest.mark.parametrize(("sent", "found"), [(12e6, []), (1e6, ["tcp.zero-window"])])
+def test_a_fast_upload_that_the_server_limits_is_healthy(stage, sent, found):
+    stage.connection(0, wait=2000, peer_window_ms=212.0, bytes_sent=sent)
+    assert stage.codes() == found
+
+
 def test_a_window_that_was_shut_for_a_moment_is_healthy(stage):
     stage.connection(0, wait=2000, zero_window_ms=60.0)
     assert stage.codes() == []
