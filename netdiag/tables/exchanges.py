@@ -7,6 +7,9 @@ many requests in flight at once: what it carries cannot be told apart by sizes, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -99,36 +102,38 @@ def _continues(flights: Flights, index: Ints) -> Bools:
 
 def with_calls(connections: pd.DataFrame, bursts: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """Add who asked, when the program had read the answer, and how late it was."""
-    calls = bursts[~bursts["close_notify"].to_numpy()]
-    owner = _owners(table, calls)
+    index = np.flatnonzero(~bursts["close_notify"].to_numpy())
+    owner = _owners(table, {name: bursts[name].to_numpy()[index] for name in ("connection", "began_ns")})
     known = owner >= 0
-    calls, owner = calls[known], owner[known]
-    client = (connections["role"] != "server").to_numpy()[calls["connection"].to_numpy()]
-    receive = (calls["direction"] == "receive").to_numpy()
-    arrived = np.fmin(calls["arrived_ns"].to_numpy(), calls["began_ns"].to_numpy())
+    index, owner = index[known], owner[known]
+    # column by column: a copy of all of them would be the largest thing in memory
+    calls = {name: bursts[name].to_numpy() for name in ("arrived_ns", "began_ns", "ended_ns", "max_lag_ms")}
+    client = (connections["role"] != "server").to_numpy()[bursts["connection"].to_numpy()[index]]
+    receive = (bursts["direction"] == "receive").to_numpy()[index]
+    arrived = np.fmin(calls["arrived_ns"][index], calls["began_ns"][index])
     reads = receive & client & (arrived <= table["last_byte_ns"].to_numpy()[owner] + _READ_SLACK_NS)
     asks = receive != client
     length = len(table)
     lag, last_lag, read = np.zeros(length), np.full(length, np.nan), np.full(length, np.nan)
-    late = calls["max_lag_ms"].to_numpy()
+    late = calls["max_lag_ms"][index]
     if np.isnan(late).all():  # packets do not tell when a program read
         last_lag[:] = np.nan
     else:
         late = np.nan_to_num(late)
         np.add.at(lag, owner[reads], late[reads])
         last_lag[owner[reads]] = late[reads]
-    np.fmax.at(read, owner[reads], calls["ended_ns"].to_numpy()[reads])
+    np.fmax.at(read, owner[reads], calls["ended_ns"][index[reads]])
     table["last_byte_ns"] = np.where(table["last_byte_ns"].isna(), np.nan, np.fmax(table["last_byte_ns"], read))
     table["lag_ms"] = np.where(np.isnan(last_lag), np.nan, lag)
     table["last_lag_ms"] = last_lag
     for name in ("pid", "tid"):
         who = connections[name].to_numpy()[table["connection"].to_numpy()]
-        who[owner[asks][::-1]] = calls[name].to_numpy()[asks][::-1]
+        who[owner[asks][::-1]] = bursts[name].to_numpy()[index[asks]][::-1]
         table[name] = who
     return table
 
 
-def _owners(table: pd.DataFrame, calls: pd.DataFrame) -> Ints:
+def _owners(table: pd.DataFrame, calls: Mapping[str, Any]) -> Ints:
     """Return for each burst the number of the last exchange that had begun; -1 where none had."""
     row = np.concatenate((table["connection"], calls["connection"]))
     at = np.concatenate((table["began_ns"], calls["began_ns"]))
@@ -138,5 +143,5 @@ def _owners(table: pd.DataFrame, calls: pd.DataFrame) -> Ints:
     owner = np.full(len(row), -1, np.int64)
     owner[order] = last
     owner = owner[len(table) :]
-    same = table["connection"].to_numpy()[owner] == calls["connection"].to_numpy() if len(table) else owner >= 0
+    same = table["connection"].to_numpy()[owner] == calls["connection"] if len(table) else owner >= 0
     return np.where((owner >= 0) & same, owner, -1)
