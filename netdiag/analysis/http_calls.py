@@ -111,28 +111,29 @@ def asked_of(requests: pd.DataFrame, links: Sequence[Link], *, served: bool = Fa
     `served`: those on connections that they accepted, instead.
     """
     names = [name for name in Asked.__dataclass_fields__ if name not in _APART]
-    cells = {name: column(requests, name) for name in names}
+    cells = [_cells(requests, name) for name in names]
     rows, streams = column(requests, "connection"), column(requests, "stream")
     found = []
-    for row, (connection, stream) in enumerate(zip(rows, streams, strict=True)):
+    for row, (connection, stream, *told) in enumerate(zip(rows, streams, *cells, strict=True)):
         at = int(number(connection)) if known(number(connection)) else -1
         if not 0 <= at < len(links) or (links[at].role == "server") != served:
             continue
-        values = {name: _cell(name, column_[row]) for name, column_ in cells.items()}
+        values: dict[str, Any] = dict(zip(names, told, strict=True))
         values["id"] = values["id"] or f"r{row + 1}"
         facts = stream if isinstance(stream, Mapping) else None
         found.append(Asked(row=row, link=links[at], stream=facts, **values))
     return tuple(found)
 
 
-def _cell(name: str, value: Any) -> Any:
-    if name in _TEXTS:
-        return text(value)
-    if name in _FLAGS:
-        return flag(value)
+def _cells(requests: pd.DataFrame, name: str) -> list[Any]:
+    """Return a column as `Asked` has it; whole columns, for there may be a million calls."""
+    values = column(requests, name)
+    if name in requests and requests[name].dtype == "float64":
+        return list(values)
     if name in _TABLES:
-        return value if isinstance(value, Mapping) else {}
-    return number(value)
+        return [value if isinstance(value, Mapping) else {} for value in values]
+    convert = text if name in _TEXTS else flag if name in _FLAGS else number
+    return list(map(convert, values))
 
 
 def certainty(asked: Iterable[Asked], exact: float, inferred: float) -> float:
