@@ -107,7 +107,8 @@ class Recorder:
             self._link.send({"do": "stop", "reason": reason, "exit_status": exit_status})
             if others is not None:
                 others(timeout_s * _SHARE_OF_OTHERS)
-                self._link.send({"do": "finish"})
+                with contextlib.suppress(BrokenPipeError):  # it did not wait any longer, and has said its last word
+                    self._link.send({"do": "finish"})
             self._wait_for("ended", deadline)
         except (EOFError, BrokenPipeError, TimeoutError, Interrupted):
             return False
