@@ -20,7 +20,9 @@ from netdiag.findings import Finding, Learned, Severity
 __all__ = ["analyze"]
 
 _MS = 1e6
-_AT_ONCE_MS = 10.0
+_AT_ONCE_MS, _AT_ONCE_OF = 10.0, 0.15
+_TOGETHER_OF = 0.2
+"""Of the usual length of a call."""
 _WAVES_OF = 0.7
 _BURST_NS = 20e6
 
@@ -138,6 +140,9 @@ def _waves(calls: Sequence[Asked]) -> tuple[float, list[tuple[Asked, float]]]:
     if limit < 2 or len(ordered) < 2 * limit + 1:
         return 0.0, []
     ends = sorted(call.until_ns for call in ordered)
+    # a program that has to share its processor sends what it may send a little later
+    usual = median((call.until_ns - call.began_ns) / _MS for call in ordered)
+    soon = max(_AT_ONCE_MS, _AT_ONCE_OF * usual)
     late: list[tuple[Asked, float]] = []
     wave = ordered[0].began_ns
     quiet_until = float("-inf")
@@ -145,12 +150,13 @@ def _waves(calls: Sequence[Asked]) -> tuple[float, list[tuple[Asked, float]]]:
     for index, call in enumerate(ordered):
         if call.began_ns > quiet_until:  # all were done before: a new wave
             wave, first = call.began_ns, index
-        quiet_until = max(quiet_until, call.until_ns + _AT_ONCE_MS * _MS)
+        quiet_until = max(quiet_until, call.until_ns + soon * _MS)
         at = bisect_left(ends, call.began_ns)
-        follows = at > 0 and (call.began_ns - ends[at - 1]) / _MS <= _AT_ONCE_MS
+        follows = at > 0 and (call.began_ns - ends[at - 1]) / _MS <= soon
         if index - first >= limit and follows:
             late.append((call, (call.began_ns - wave) / _MS))
-    begun = [call for call in ordered[: int(limit)] if call.began_ns - ordered[0].began_ns <= _BURST_NS]
+    together = max(_BURST_NS, _TOGETHER_OF * usual * _MS)
+    begun = [call for call in ordered[: int(limit)] if call.began_ns - ordered[0].began_ns <= together]
     beyond = len(ordered) - limit
     return (float(limit), late) if len(begun) == limit and len(late) >= _WAVES_OF * beyond else (0.0, [])
 

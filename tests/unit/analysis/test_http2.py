@@ -34,11 +34,11 @@ def test_connections_one_after_the_other_need_no_h2(calls):
     assert calls.codes() == []
 
 
-def waves(calls, *, limit, count, rest=2.0, wait=300.0, row=None):
+def waves(calls, *, limit, count, rest=2.0, wait=300.0, row=None, apart=0.2):
     row = calls.connection() if row is None else row
     for index in range(count):
         wave = index // limit
-        at = wave * (wait + rest) + (index % limit) * 0.2
+        at = wave * (wait + rest) + (index % limit) * apart
         calls.call(row, at, wait, protocol="h2", stream_id=float(2 * index + 1))
 
 
@@ -47,6 +47,18 @@ def test_streams_that_go_in_waves(calls):
     finding = calls.only("http2.stream-limit")
     assert finding.learned is not None
     assert (finding.learned.value, finding.count) == (4, 16)
+
+
+def test_waves_of_a_program_that_shares_its_processor(calls):
+    waves(calls, limit=4, count=20, wait=150.0, rest=18.0, apart=7.0)
+    assert calls.only("http2.stream-limit").count == 16
+
+
+def test_calls_that_come_one_by_one_are_healthy(calls):
+    row = calls.connection()
+    for index in range(40):
+        calls.call(row, index * 20.0, 150.0, protocol="h2", stream_id=float(2 * index + 1))
+    assert "http2.stream-limit" not in calls.codes()
 
 
 @pytest.mark.parametrize("shape", [{"limit": 20, "count": 20}, {"limit": 4, "count": 20, "rest": 80.0}])
