@@ -24,7 +24,7 @@ def state_of(part: Recording, *, over: bool) -> tuple[State, str | None]:
             return State.TRUNCATED, _EARLY[reason]
         return State.FINISHED, None
     if over:
-        return State.TRUNCATED, "it has no end: the recorder died, or still writes"
+        return State.TRUNCATED, "it has no end: who wrote it died, or still writes"
     return State.LIVE, None
 
 

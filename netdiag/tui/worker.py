@@ -62,6 +62,8 @@ class Follower:
         self._exam_records = -1
         self._exam_at = 0.0
         self._last = Snapshot()
+        self._dead = False
+        """Who wrote the recording is gone: what comes next is the last part."""
         self._heard = time.monotonic()
         self._failed: str | None = None
         self._known: frozenset[object] | None = None
@@ -94,7 +96,8 @@ class Follower:
         if self._stop.wait(TICK_S):
             return False
         if self._alive is not None:
-            return self._alive()
+            self._dead = not self._alive()
+            return not self._dead
         if time.monotonic() - self._heard > _QUIET_S and self._last.state is State.LIVE:
             self._show(replace(self._last, state=State.QUIET, why=f"nothing was written for {_QUIET_S:.0f} s"))
         return True
@@ -103,7 +106,7 @@ class Follower:
         began = time.thread_time()
         self._heard = time.monotonic()
         self.ledger.add(part)
-        over = part.end is not None or part.truncated_at is not None or not self._grows
+        over = part.end is not None or part.truncated_at is not None or self._dead or not self._grows
         state, why = opening.state_of(part, over=over)
         base = replace(self._last, **opening.about(part, self._last), state=state, why=why or self._failed)
         if over and sum(len(run) for runs in part.runs.values() for run in runs) > _LIVE_RECORDS:

@@ -23,7 +23,9 @@ def test_calls_are_in_order_of_their_beginning_with_host_and_label():
 def test_columns_of_unknown_things_may_hold_none_or_nan(missing):
     built = dashboards.tables()
     for name in ("method", "path", "host", "stream", "reused", "error"):
-        built.requests[name] = testing.tables(requests=[testing.request(0, 1)] * 3).requests[name].map(lambda _: missing)
+        built.requests[name] = (
+            testing.tables(requests=[testing.request(0, 1)] * 3).requests[name].map(lambda _: missing)
+        )
     calls = exact.calls(built)
     assert list(calls.label) == [None] * 3
     assert np.isnan(calls.reused).all()
