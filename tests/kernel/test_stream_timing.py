@@ -7,6 +7,7 @@ hundred requests and a hundred streams of two hundred chunks.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import socket
@@ -32,8 +33,6 @@ THREADS = 10
 STREAMS, TOKENS = (10, 200) if FULL else (2, 60)
 REQUESTS = 50 if FULL else 10
 PROMPT = ["nice", "-n", "-15"]
-TICKETS, AROUND = 2, 2
-"""Records before the first answer, and those of each answer beside its tokens: head and end."""
 _TIMESTAMPNS = 35
 
 
@@ -78,6 +77,7 @@ class Packets:
                 sent = target == self._port
                 self.seen[source if sent else target, sent].append((seconds * 10**9 + ns, number, payload))
 
+    @functools.cache  # noqa: B019 - lives as long as the test
     def records(self, port: int, *, sent: bool) -> list[tuple[int, int]]:
         """Return when the last byte of each record of application data passed, and its length."""
         whole, ends, until = bytearray(), [], None
@@ -138,7 +138,7 @@ def test_waits_first_tokens_and_gaps_are_those_of_the_packets(tmp_path):
         came = packets.records(port, sent=False)
         sequence = int(tables.requests["sequence"].iloc[row])
         asked = packets.records(port, sent=True)[1:]  # behind the client's Finished
-        at = TICKETS + sum((TOKENS if number <= STREAMS else 1) + AROUND for number in range(1, sequence))
+        at = next(number for number, (when, _) in enumerate(came) if when > asked[sequence - 1][0])
         tokens = mine[mine["kind"] == "content"]["at_ns"].to_numpy()
         true = np.array([when - start for when, _ in came[at + 1 : at + 1 + len(tokens)]], np.float64)
         waits.append(abs(wait - (came[at][0] - asked[sequence - 1][0]) / 1e6))
