@@ -10,7 +10,7 @@ from netdiag.tables import Tables
 
 __all__ = ["MAX_PIECES", "activity"]
 
-MAX_PIECES = 20_000
+MAX_PIECES = 12_000
 """Pieces in all: more would neither be told apart on a page nor load well."""
 
 _NS_PER_MS = 1e6
