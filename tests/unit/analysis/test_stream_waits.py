@@ -21,6 +21,20 @@ def test_a_late_first_token_and_then_a_steady_stream(calls, exact, sure):
     assert finding.what_if.startswith("time to first token p50 1,500 → 500 ms")
 
 
+def test_a_stall_later_on_does_not_hide_it(calls):
+    row = calls.connection()
+    for at in (0, 5000, 10_000):
+        calls.stream(row, at, [20.0] * 15 + [1200.0] + [20.0] * 15, first=1000.0)
+    assert set(calls.codes()) == {"stream.slow-first-token", "stream.server-stall"}
+
+
+def test_a_server_that_stutters_on_is_not_slow_to_begin(calls):
+    row = calls.connection()
+    for at in (0, 9000, 18_000):
+        calls.stream(row, at, [20.0, 900.0] * 4, first=1000.0)
+    assert "stream.slow-first-token" not in calls.codes()
+
+
 def test_one_late_first_token_is_a_remark(calls):
     calls.stream(calls.connection(), 0, first=1500.0)
     assert calls.only("stream.slow-first-token").severity is Severity.INFO
