@@ -4,7 +4,10 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pytest
+
 from netdiag.cli.live import Progressing
+from netdiag.cli.main import run
 from netdiag.tracing.request import Progress
 from tests.fakes.commands import recording_file
 
@@ -74,3 +77,18 @@ def test_a_reader_that_went_away_does_not_end_the_trace():
     shown = Progressing(lines=False, counter=True, stream=Gone())
     shown(progress(elapsed_s=5.0))
     shown.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["live"], "terminal"),
+        (["live", "last"], "terminal"),
+        (["live", "python", "app.py"], "a command after --"),
+        (["live", "--duration", "-1", "--", "true"], "--duration"),
+        (["live", "--pid", "1", "file"], "a command after --"),
+    ],
+)
+def test_what_cannot_be_shown_is_said_before_anything_starts(words, said, capsys):
+    assert run(words) == 2
+    assert said in capsys.readouterr().err

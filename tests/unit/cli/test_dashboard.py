@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`netdiag live` in a real terminal: opened, left, and the terminal as it was."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from netdiag.cli.dashboard import trace_arguments
+from netdiag.processes import Target
+from tests.fakes.commands import recording_file
+
+CHOSEN = {"save": None, "no_keep": False, "duration": None, "slow_ms": 500.0, "plain": False, "calm": False}
+
+
+def test_the_trace_gets_the_words_that_were_given():
+    target = Target(pids=(7, 8), hosts=("api",), ports=(443,), follow=False)
+    words = trace_arguments(target, (), CHOSEN | {"duration": 2.5, "no_keep": True}, Path("/x/y"))
+    assert words == [
+        "--no-live-lines", "--slow-ms", "500", "--save", "/x/y", "--pid", "7", "--pid", "8", "--port", "443",
+        "--host", "api", "--no-follow", "--no-keep", "--duration", "2.5",
+    ]  # fmt: skip
+    assert trace_arguments(Target(), ("ls", "--pid"), CHOSEN, None)[-3:] == ["--", "ls", "--pid"]
+
+
+class Terminal:
+    """A program in a terminal of its own."""
+
+    def __init__(self, *words: str, **environment: str) -> None:
+        self.master, slave = pty.openpty()
+        os.set_inheritable(slave, True)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "netdiag", *words],
+            stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24", **environment},
+        )  # fmt: skip
+        os.close(slave)
+        self.seen = b""
+
+    def read(self, until: bytes, timeout_s: float = 60) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while until not in self.seen and time.monotonic() < deadline:
+            if not select.select([self.master], [], [], 0.2)[0]:
+                continue
+            try:
+                data = os.read(self.master, 65536)
+            except OSError:
+                break
+            if not data:
+                break
+            self.seen += data
+        return until in self.seen
+
+    def leave(self) -> int:
+        os.write(self.master, b"q")
+        self.read(b"\x1b[?1049l")
+        status = self.process.wait(timeout=60)
+        self.read(b"\0never", 1)
+        os.close(self.master)
+        return status
+
+
+def test_a_recording_opens_and_the_terminal_is_left_clean(tmp_path):
+    terminal = Terminal("live", str(recording_file(tmp_path)))
+    assert terminal.read(b"process")
+    assert terminal.leave() == 0
+    for switched in (b"?1049", b"?1000", b"?1003", b"?2004", b"?25"):  # alternate screen, mouse, paste, cursor
+        on, off = (b"l", b"h") if switched == b"?25" else (b"h", b"l")
+        last_on, last_off = (
+            terminal.seen.rfind(b"\x1b[" + switched + on),
+            terminal.seen.rfind(b"\x1b[" + switched + off),
+        )
+        assert last_off >= last_on, switched
+
+
+def test_no_color_means_no_colour(tmp_path):
+    terminal = Terminal("live", str(recording_file(tmp_path)), NO_COLOR="1")
+    assert terminal.read(b"process")
+    terminal.leave()
+    for code in (b"\x1b[31m", b"\x1b[1;31m", b"\x1b[32m", b"\x1b[36m"):
+        assert code not in terminal.seen
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "said"), [(b"hello there", 6, b"no recording"), (None, 6, b"No such file")]
+)
+def test_what_is_no_recording_is_said_in_the_terminal(tmp_path, content, status, said):
+    path = tmp_path / "x"
+    if content is not None:
+        path.write_bytes(content)
+    terminal = Terminal("live", str(path))
+    assert terminal.read(said)
+    assert terminal.process.wait(timeout=30) == status
