@@ -85,7 +85,7 @@ class Dissector:
         self._packers = {name: Packer(layout) for name, layout in made.items()}
         self._rows: dict[str, list[bytes]] = {name: [] for name in made}
         self._strings = Strings()
-        self._held: list[tuple[int, int, PlainRecord]] = []
+        self._held: list[tuple[int, bool, int, PlainRecord]] = []
         self._count = 0
         self._newest = 0
         self._talks: OrderedDict[tuple[int, int, int, int], _Talk] = OrderedDict()
@@ -111,7 +111,8 @@ class Dissector:
             self._count += 1
             # what is sent is there when the call begins, what is read when it returns: no answer before its question
             at_ns = record.entered if record.direction == _SEND and record.entered else record.time
-            heapq.heappush(self._held, (at_ns, self._count, record))
+            # a packet may hold both the last bytes and the end, and the end comes by the faster ring
+            heapq.heappush(self._held, (at_ns, bool(record.flags & _END), self._count, record))
             self._newest = max(self._newest, record.time)
         self._release(self._newest - _SETTLE_NS)
 
@@ -144,7 +145,7 @@ class Dissector:
     def _release(self, until: int | None) -> None:
         held = self._held
         while held and (until is None or held[0][0] <= until or len(held) > _MOST_HELD):
-            self._look(heapq.heappop(held)[2])
+            self._look(heapq.heappop(held)[3])
         if sum(map(len, self._rows.values())) >= _WRITE_ROWS:
             self.write()
 

@@ -75,6 +75,16 @@ def test_records_of_two_rings_are_put_in_order():
     assert requests(served(layouts_frame(), sent, losses_frame())[0])["status"].tolist() == [200, 200]
 
 
+@pytest.mark.parametrize("handle", [0, 1])
+def test_an_end_in_the_packet_of_the_last_bytes_comes_after_them(handle):
+    """The end is a small record, the bytes are a large one of the same instant: HTTP/1.0, say."""
+    asked, answered = pieces([(C, GET), (S, OK)])
+    end = {"length": 0, "copied": 0, "flags": 3, "offset": answered.offset + answered.length, "handle": handle}
+    sent = frames([record(asked, handle=handle), record(answered, **end)])
+    sent += frames([record(answered, LARGE, handle=handle)], LARGE)
+    assert requests(served(layouts_frame(), sent, losses_frame())[0])["status"].tolist() == [200]
+
+
 def test_a_cookie_that_comes_late_is_right_for_earlier_records():
     said = pieces(TALK)
     parts = [record(each, cookie=0, binding=0) for each in said[:3]] + [
