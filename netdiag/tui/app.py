@@ -15,7 +15,7 @@ from netdiag.text import safe
 from netdiag.tui import export
 from netdiag.tui.detail import row_of
 from netdiag.tui.filter import Filter, parse
-from netdiag.tui.look import FANCY, PLAIN
+from netdiag.tui.look import FANCY, LETTERS, PLAIN
 from netdiag.tui.messages import Taken
 from netdiag.tui.model import Snapshot
 from netdiag.tui.screens.connection import ConnectionPage
@@ -68,7 +68,7 @@ class Dashboard(App[None]):
         self._newest = self.snapshot
         self.filter = Filter()
         self.paused = False
-        self.glyphs = PLAIN if plain else FANCY
+        self.glyphs = PLAIN if plain else LETTERS if self.no_color else FANCY
         if calm or plain:
             self.animation_level = "none"
         self.fault: NetdiagError | None = None

@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from netdiag.units import UNKNOWN, format_count, format_ms
 
 __all__ = [
     "FANCY",
+    "LETTERS",
     "PART_LETTERS",
     "PART_NAMES",
     "PART_STYLES",
@@ -73,6 +74,8 @@ class Glyphs:
 
 
 FANCY: Final = Glyphs(plain=False, bars="▁▂▃▄▅▆▇█", block="█", arrow="→", stall="▒", tick="│", mark="●")
+LETTERS: Final = replace(FANCY, plain=True)
+"""Where there are no colours: letters stand for the parts."""
 PLAIN: Final = Glyphs(plain=True, bars="._-~=+*#", block="#", arrow="->", stall="!", tick="'", mark="*")
 
 
