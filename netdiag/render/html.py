@@ -75,6 +75,7 @@ def _report(part: Part, number: int, verdict: Mapping[str, str]) -> dict[str, An
         "rows": document["connections"][:_MAX_ROWS],
         "capture": document["coverage"]["tier"] == "capture",
         "lost": sum(row["lost"] or 0 for row in document["coverage"]["events"]),
+        "busy": any(phases and phases[0][0] == "busy" for phases in part.activity.values()),
         "costs": _costs(document),
         "waterfall": waterfall.draw(document),
         "spreads": spreads.draw(document),

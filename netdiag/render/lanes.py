@@ -30,7 +30,7 @@ class Bar:
     """One stretch of time on a lane."""
 
     kind: str
-    """`connect`, `open`, `send`, `wait`, `receive`, `failed`."""
+    """`connect`, `open`, `send`, `wait`, `receive`, `busy`, `failed`."""
     x: float
     width: float
     title: str

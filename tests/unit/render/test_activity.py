@@ -29,3 +29,19 @@ def test_it_is_bounded():
     }
     tables = documents.tables([documents.connection(1)], turns=documents.rows("turns", [turn] * 9000))
     assert len(activity(tables)["c1"]) <= MAX_PIECES
+
+
+def test_what_is_too_much_to_draw_is_drawn_together_and_never_left_out():
+    turns = [
+        {"connection": row, "began_ns": at * 1e6, "sent_ns": at * 1e6, "first_byte_ns": (at + 1) * 1e6,
+         "last_byte_ns": (at + 2) * 1e6, "answered": True}
+        for row, times in enumerate([[*range(0, 1000), *range(2000, 2900)], range(500, 3000), [5.0]])
+        for at in times
+    ]  # fmt: skip
+    tables = documents.tables(
+        [documents.connection(number) for number in (1, 2, 3)], turns=documents.rows("turns", turns)
+    )
+    found = activity(tables)
+    assert found["c1"] == (("busy", 0.0, 1001.0), ("busy", 2000.0, 2901.0))
+    assert found["c2"] == (("busy", 500.0, 3001.0),)
+    assert [kind for kind, _, _ in found["c3"]] == ["send", "wait", "receive"]
