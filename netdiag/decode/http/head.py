@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from netdiag.decode.http.exchange import Exchange, Flag, Protocol
-from netdiag.decode.http.kept import keep
+from netdiag.decode.http.kept import keep, settle
 from netdiag.decode.http.masking import clean_host, clean_method, clean_path, model_in_path
 
 __all__ = ["Head", "is_request_start", "is_response_start", "note_request", "note_response", "parse_head"]
@@ -126,5 +126,6 @@ def note_response(head: Head, exchange: Exchange) -> None:
         exchange.protocol = Protocol.HTTP10  # the lower of the two versions is what both spoke
     for name, value in head.fields:
         keep(exchange.headers, name, value)
+    settle(exchange.headers, head.fields)
     if _ends_connection(head):
         exchange.flags |= Flag.SERVER_CLOSE

@@ -9,7 +9,7 @@ from netdiag.decode.http.body import AnswerBody, RequestBody
 from netdiag.decode.http.exchange import Chunk, Ended, Exchange, Flag, Link, Protocol
 from netdiag.decode.http.frames import HEAD_BYTES, FrameReader, FrameType
 from netdiag.decode.http.hpack_table import MAX_BLOCK, Fields, HeaderDecoder
-from netdiag.decode.http.kept import keep
+from netdiag.decode.http.kept import keep, settle
 from netdiag.decode.http.masking import clean_host, clean_method, clean_path, model_in_path
 from netdiag.decode.http.windows import Windows
 
@@ -258,6 +258,7 @@ class Http2:
             return
         for name, value in fields:
             keep(exchange.headers, name, value)
+        settle(exchange.headers, fields)
         exchange.response_body = offset
         if stream.request is not None:
             stream.request.end()

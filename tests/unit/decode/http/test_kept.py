@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from netdiag.decode.http.kept import keep, kept_names
+import pytest
+
+from netdiag.decode.http.kept import keep, kept_names, settle
 
 CONTRACT = (
     "retry-after keep-alive connection content-type content-encoding server-timing openai-processing-ms x-request-id "
@@ -31,3 +33,27 @@ def test_the_number_of_fields_is_bounded():
     for number in range(100):
         keep(fields, f"x-ratelimit-a{number}".encode(), b"1")
     assert len(fields) == 24
+
+
+@pytest.mark.parametrize(
+    ("after", "date", "told"),
+    [
+        ("Tue, 01 Dec 2026 10:00:30 GMT", b"Tue, 01 Dec 2026 10:00:05 GMT", "24"),
+        ("Tue, 01 Dec 2026 10:00:30 GMT", b"Tue, 01 Dec 2026 10:00:30 GMT", "0"),
+        ("Tue, 01 Dec 2026 10:00:30 GMT", b"Tue, 01 Dec 2026 11:00:00 GMT", "0"),
+        ("Tue, 01 Dec 2026 10:00:30 GMT", b"soon", None),
+        ("Tue, 01 Dec 2026 10:00:30 GMT", b"\xff", None),
+        ("Tue, 01 Dec 2026 10:00:30 GMT", None, None),
+        ("2", b"Tue, 01 Dec 2026 10:00:05 GMT", None),
+    ],
+)
+def test_a_date_to_try_again_is_told_in_seconds_of_the_server_s_own_clock(after, date, told):
+    fields = {"retry-after": after}
+    settle(fields, [(b"date", date)] if date else [])
+    assert fields == {"retry-after": told or after}
+
+
+def test_without_retry_after_nothing_changes():
+    fields = {"connection": "close"}
+    settle(fields, [(b"date", b"Tue, 01 Dec 2026 10:00:05 GMT")])
+    assert fields == {"connection": "close"}
