@@ -105,3 +105,47 @@ def test_a_loser_that_is_cancelled_and_delays_that_are_unlike(stage):
     for turn in range(4):
         hedge(stage, turn * 3000, 50.0 + 60 * turn)
     assert of(stage, "retry.hedge-uncancelled") is None
+
+
+def late(stage, at, *, length=2000, kind=23, **columns):
+    """Play a call that the program gave up, each after another time, and a record that came 50 ms later."""
+    row = given_up(stage, at, 200.0 + at / 4, **columns)
+    end = stage.connections[row]["closing_ns"]
+    stage.records.append(
+        {"connection": row, "at_ns": end + 50e6, "direction": "receive", "type": kind, "length": length}
+    )
+    return row
+
+
+def test_a_server_that_works_on_for_nobody(stage):
+    for turn in range(3):
+        late(stage, turn * 2000)
+    finding = of(stage, "retry.abandoned-work")
+    assert (finding.count, finding.severity) == (3, Severity.WARNING)
+
+
+@pytest.mark.parametrize(
+    ("times", "columns"),
+    [(2, {}), (4, {"length": 19}), (4, {"kind": 21, "length": 26}), (4, {"closed_by": "remote"})],
+    ids=["twice", "a closing alert", "an alert", "the server closed"],
+)
+def test_what_is_no_work_for_nobody(stage, times, columns):
+    for turn in range(times):
+        late(stage, turn * 2000, **columns)
+    assert of(stage, "retry.abandoned-work") is None
+
+
+def test_the_rest_of_nothing_after_a_whole_answer_is_no_work_for_nobody(stage):
+    for turn in range(4):
+        row = stage.connection(turn * 2000, [0.0], closed_by="local", tls=False, requests=1.0)
+        end = stage.connections[row]["closing_ns"]
+        stage.records.append({"connection": row, "at_ns": end + 1e6, "direction": "receive", "type": 23, "length": 500})
+        call = stage.turns[-1]
+        stage.requests.append(
+            {
+                "id": f"r{turn}", "connection": row, "source": "plaintext", "began_ns": call["began_ns"],
+                "sent_ns": call["sent_ns"], "first_byte_ns": call["first_byte_ns"], "ended_ns": call["last_byte_ns"],
+                "started_ns": call["began_ns"], "complete": True, "sequence": 1,
+            }
+        )  # fmt: skip
+    assert of(stage, "retry.abandoned-work") is None
