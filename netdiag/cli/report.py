@@ -81,13 +81,6 @@ def command(
 
 
 def _page(parts: list[Part], template: Path | None) -> str:
-    import jinja2
-
     from netdiag.render.html import page
 
-    try:
-        return page(parts, templates=template)
-    except jinja2.TemplateError as error:
-        if template is None:
-            raise
-        raise UsageError(f"--template {template}: {error}") from error
+    return page(parts, templates=template)

@@ -14,6 +14,7 @@ import jinja2
 from markupsafe import Markup
 
 from netdiag.assets import data_dir
+from netdiag.errors import UsageError
 from netdiag.render import Options, cadence, ladders, lanes, spreads, waterfall, words
 from netdiag.render.table import subject
 from netdiag.text import safe
@@ -42,7 +43,19 @@ class Part:
 
 
 def page(parts: Sequence[Part], *, templates: Path | None = None) -> str:
-    """Return the page of these recordings; what lies in `templates` is taken for the shipped file of that name."""
+    """Return the page of these recordings; what lies in `templates` is taken for the shipped file of that name.
+
+    UsageError where a file there is no template, or names what is not there.
+    """
+    try:
+        return _filled(parts, templates)
+    except jinja2.TemplateError as error:
+        if templates is None:
+            raise
+        raise UsageError(f"--template {templates}: {error}") from error
+
+
+def _filled(parts: Sequence[Part], templates: Path | None) -> str:
     environment = page_environment(templates)
     # a page's script and styles are ours or the user's own: nothing of what was traced is in them
     script = environment.get_template("page.js").render()
