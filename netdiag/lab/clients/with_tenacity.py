@@ -150,6 +150,23 @@ def impatient(plan: Plan) -> None:
     repeat(plan, lambda turn: again(session.post, plan.url(turn), json=plan.payload, **options), FAILURES)
 
 
+def hedge(plan: Plan) -> None:
+    """Asks a second time where no answer came within a pause, takes the first answer, and lets the other one go on."""
+
+    async def work() -> None:
+        async with httpx.AsyncClient(verify=False, timeout=plan.timeout_s) as client:
+            for turn in range(plan.calls):
+                both = [asyncio.ensure_future(client.post(plan.url(turn), json=plan.payload))]
+                await asyncio.wait(both, timeout=plan.pause_s)
+                if not both[0].done():
+                    both.append(asyncio.ensure_future(client.post(plan.url(turn), json=plan.payload)))
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.sleep(plan.gap_s)
+                await asyncio.gather(*both)
+
+    asyncio.run(work())
+
+
 HABITS: dict[str, Callable[[Plan], None]] = {
     "sdk": sdk,
     "sdk_nested": sdk_nested,
@@ -160,4 +177,5 @@ HABITS: dict[str, Callable[[Plan], None]] = {
     "client_retry": client_retry,
     "hammer": hammer,
     "impatient": impatient,
+    "hedge": hedge,
 }
