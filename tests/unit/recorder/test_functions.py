@@ -128,7 +128,10 @@ def test_mistakes_are_named_with_the_file(table, old, new):
 
 def test_numbers_of_lookups_are_those_of_the_kernel_program():
     folder = data_dir("bpf")
-    header, source = (folder / "include/netdiag/dns.h").read_text(), (folder / "include/netdiag/name_calls.h").read_text()
+    header, source = (
+        (folder / "include/netdiag/dns.h").read_text(),
+        (folder / "include/netdiag/name_calls.h").read_text(),
+    )
     numbers = {
         name: int(value) for name, value in re.findall(r"\b(ND_LOOKUP_\w+|RETURNS_\w+) = (\d+)", header + source)
     }
