@@ -37,6 +37,7 @@ class Ledger:
         self._start = 0
         self._texts: dict[int, str] = {}
         self._calls: list[Calls] = []
+        self._ordered = False
         self._tcp: Records | None = None
         self._hosts: dict[int, str | None] = {}
         """Cookie → name or address of the other end."""
@@ -55,7 +56,8 @@ class Ledger:
         self._start = part.start_ns
         for fact in part.facts:
             self._take(fact)
-        for stream, runs in part.runs.items():
+        # connections first: their other end names the hosts of requests
+        for stream, runs in sorted(part.runs.items(), key=lambda item: item[0] != "tcp"):
             joined = np.concatenate(runs) if len(runs) > 1 else runs[0]
             if not len(joined):
                 continue
@@ -76,8 +78,10 @@ class Ledger:
 
     def calls(self) -> Calls:
         """Return the requests; those of servers only where no client was traced."""
-        if len(self._calls) > 1:
+        if self._calls and (len(self._calls) > 1 or not self._ordered):
+            self._ordered = True
             whole = Calls.joined(self._calls)
+            whole = whole.take(np.argsort(whole.began_ns, kind="stable"))
             self._calls = [whole.take(slice(-self._most, None)) if len(whole) > self._most else whole]
         return self._calls[0] if self._calls else Calls.none()
 
@@ -143,6 +147,7 @@ class Ledger:
             (first - sent) / 1e6,
             (ended - first) / 1e6,
         )
+        self._ordered = False
         self._calls.append(
             Calls(
                 row=np.full(len(new), -1, np.int64),
@@ -178,6 +183,7 @@ class Ledger:
                     tail = there.rsplit(":", 1)[-1]
                     ports[cookie] = f":{tail}" if ":" in there and tail.isdecimal() and there[-1] != "]" else ""
                 name = name + ports[cookie] if ports[cookie] and not name.endswith(ports[cookie]) else name
+            if name is not None:
                 self._first.setdefault(cookie, name)
             found.append(name or there)
         return _texts(found)

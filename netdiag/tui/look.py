@@ -97,9 +97,11 @@ def ms(value: float | None) -> str:
 
 
 def count(value: float | None) -> str:
-    """Return a whole number; from a million on in millions."""
+    """Return a whole number in at most six cells."""
     if value is not None and value >= 1e6:
-        return f"{value / 1e6:.2f}M"
+        return f"{value / 1e6:.1f}M" if value < 1e8 else f"{value / 1e6:,.0f}M"
+    if value is not None and value >= 99_999.5:
+        return f"{value / 1e3:.0f}k"
     return format_count(value)
 
 

@@ -25,9 +25,9 @@ __all__ = ["Overview"]
 COLUMNS = (
     Column(title="process", width=18, grow=1, least=16),
     Column(title="host", width=26, grow=2, least=17),
-    Column(title="reqs", width=7, right=True, least=5),
+    Column(title="reqs", width=7, right=True, least=6),
     Column(title="req/s", width=6, right=True, rank=5, least=5),
-    Column(title="conns", width=7, right=True, least=5),
+    Column(title="conns", width=7, right=True, least=6),
     Column(title="conn/s", width=6, right=True, rank=8),
     Column(title="reuse", width=6, right=True, rank=1, least=5),
     Column(title="resum", width=6, right=True, rank=6, least=5),

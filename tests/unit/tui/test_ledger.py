@@ -70,3 +70,15 @@ def test_servers_count_only_where_no_client_was_traced():
 def test_nothing_is_nothing():
     assert len(Ledger().calls()) == 0
     assert len(Ledger().ends()) == 0
+
+
+def test_requests_come_before_their_connection_and_out_of_turn():
+    made = RecordingBuilder().fact("strings", first=1, values=["GET", "api.example.com"])
+    for began, ended in ((20, 21), (10, 30)):
+        made.record("http_request", time=ns(ended), conversation=1, cookie=1, began=ns(began), sent=ns(began),
+                    first_byte=ns(ended), ended=ns(ended), number=1, method=1, host=2, tgid=100, status=200, result=1,
+                    )  # fmt: skip
+    ledger = Ledger()
+    ledger.add(made.connection([("send", 10, 100)], opened=5).recording(end_at=100))
+    assert ledger.calls().began_ns.tolist() == [10e6, 20e6]
+    assert set(ledger.calls().host) == set(ledger.ends().host) == {"api.example.com:8080"}
