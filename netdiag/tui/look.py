@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
 from netdiag.units import UNKNOWN, format_count, format_ms
@@ -22,6 +23,7 @@ __all__ = [
     "SEVERITY_STYLES",
     "Glyphs",
     "count",
+    "folded",
     "ms",
     "rate",
     "share",
@@ -89,6 +91,15 @@ def spark(values: Sequence[float | None], width: int, glyphs: Glyphs) -> str:
         for one in shown
     ]
     return "".join(drawn).rjust(width)
+
+
+def folded(values: Sequence[float | None], width: int) -> tuple[float | None, ...]:
+    """Return all values in at most `width` steps, the highest of each; for what has an end and is to be seen whole."""
+    if len(values) <= width or width <= 0:
+        return tuple(values)
+    edges = [len(values) * step // width for step in range(width + 1)]
+    groups = ([one for one in values[low:high] if one is not None] for low, high in pairwise(edges))
+    return tuple(max(group, default=None) for group in groups)
 
 
 def ms(value: float | None) -> str:

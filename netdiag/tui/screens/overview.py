@@ -67,7 +67,7 @@ class Overview(Page):
         lines = [line for one in snapshot.findings for line in _lines(one, snapshot, self.size.width)]
         findings.fill(lines)
         findings.styles.height = max(1, min(_MOST_LINES, len(lines)))
-        self.query_one(Rates).tell(snapshot.rates)
+        self.query_one(Rates).tell(snapshot.rates, whole=snapshot.state in {State.FINISHED, State.TRUNCATED})
         self.query_one(TimeBar).tell(snapshot.total)
         rows = [row for row in snapshot.rows if self.shell.filter.row(row)]
         rows.sort(key=_ORDERS[self.SORTS[self.sort]])

@@ -24,10 +24,11 @@ class Rates(Widget):
     def __init__(self) -> None:
         super().__init__(id="rates")
         self._rates: tuple[Rate, ...] = ()
+        self._whole = False
 
-    def tell(self, rates: tuple[Rate, ...]) -> None:
-        """Show other figures."""
-        self._rates = rates
+    def tell(self, rates: tuple[Rate, ...], *, whole: bool) -> None:
+        """Show other figures; `whole`: from the first to the last moment, else the newest."""
+        self._rates, self._whole = rates, whole
         self.styles.height = 1 if self.size.width >= _WIDE else 2
         self.refresh()
 
@@ -42,6 +43,7 @@ class Rates(Widget):
             value = format_ms(rate.now) if rate.unit == "ms" else f"{look.rate(rate.now)}{rate.unit}"
             text.append(fit(rate.name, 12), "dim")
             text.append(fit(value, 9, right=True), "bold")
-            drawn = look.spark(rate.history, width - 22, glyphs_of(self))
+            history = look.folded(rate.history, width - 22) if self._whole else rate.history
+            drawn = look.spark(history, width - 22, glyphs_of(self))
             text.append(" " + drawn, _STYLES.get(rate.name, ""))
         return text

@@ -41,3 +41,9 @@ def test_each_part_has_name_colour_and_letter():
     assert [look.count(one) for one in (99_999, 123_456, 1_234_567)] == ["99,999", "123k", "1.2M"]
     assert look.count(None) == "–"
     assert look.ms(None) == "–"
+
+
+def test_what_has_an_end_is_folded_into_the_room_there_is():
+    assert look.folded((1.0, 9.0, None, None, 2.0, 3.0), 3) == (9.0, None, 3.0)
+    assert look.folded((1.0, 2.0), 5) == (1.0, 2.0)
+    assert len(look.folded(tuple(map(float, range(60))), 17)) == 17
