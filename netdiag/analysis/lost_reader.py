@@ -118,7 +118,8 @@ def or_closed_early(claim: Claim) -> tuple[Claim, ...]:
 
 
 def _answered(link: Link) -> bool:
-    return bool(link.calls) and link.calls[-1].answered
+    """An answer had begun when the program closed: one that came later was not waited for."""
+    return bool(link.calls) and link.calls[-1].answered and not link.calls[-1].first_byte_ns > link.closing_ns
 
 
 def _prompt(link: Link) -> bool:

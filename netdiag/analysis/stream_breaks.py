@@ -13,6 +13,7 @@ import numpy as np
 
 from netdiag.analysis.build import Seen, finding, milliseconds
 from netdiag.analysis.case import Case, Group
+from netdiag.analysis.claims import left_unread
 from netdiag.analysis.http_calls import Asked, certainty, examples
 from netdiag.analysis.links import Link, known
 from netdiag.analysis.starved import covered, scheduling_of
@@ -322,7 +323,10 @@ def _truncated(case: Case, group: Group, calls: Sequence[Asked], streams: Sequen
 
 
 def _cut(call: Asked) -> bool:
-    return call.answered and call.complete is False and call.link.closed_by == "remote" and _last_of_link(call)
+    if not call.answered or call.complete is not False or call.link.closed_by != "remote":
+        return False
+    # what the program did not read may have been the rest, and then all had been sent
+    return _last_of_link(call) and (call.link.close == "rst" or not left_unread(call.link))
 
 
 def _last_of_link(call: Asked) -> bool:

@@ -165,3 +165,14 @@ def test_a_stream_whose_last_event_had_come_was_closed_early(stage):
 def test_answers_that_were_read_are_those_of_a_client_per_call(stage):
     cut(stage, 4, whole=True)
     assert stage.codes() == ["reuse.client-per-call"]
+
+
+def test_an_answer_that_came_after_the_close_was_not_left(stage):
+    at = 0.0
+    for _ in range(4):
+        row = stage.connection(at, closed_by="local", wait=2600.0)
+        stage.connections[-1]["closing_ns"] = stage.turns[-1]["began_ns"] + 2000e6
+        late = stage.turns[-1]["first_byte_ns"]
+        stage.records.append({"connection": row, "at_ns": late, "direction": "receive", "type": 23, "length": 722})
+        at = late / 1e6 + 400
+    assert "reuse.body-unread" not in stage.codes()

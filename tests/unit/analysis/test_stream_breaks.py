@@ -196,6 +196,14 @@ def test_a_stream_cut_by_its_server(calls, close, cause):
     assert (finding.cause, finding.severity) == (cause, Severity.CRITICAL)
 
 
+@pytest.mark.parametrize(("close", "cut"), [("fin", False), ("rst", True)])
+def test_what_its_program_left_unread_is_not_cut(calls, close, cut):
+    """The server had sent all of it and closed; a reset throws away what was not read."""
+    row = calls.connection(closed_by="remote", close=close, closing_at=485.0, unread=50_000.0)
+    calls.stream(row, 0, [20.0] * 19, complete=False)
+    assert ("stream.truncated" in calls.codes()) is cut
+
+
 def test_a_stream_that_its_client_left_is_not_cut(calls):
     row = calls.connection(closed_by="local", close="fin", closing_at=485.0)
     calls.stream(row, 0, [20.0] * 19, complete=False)
