@@ -10,8 +10,8 @@ from netdiag import __version__
 from netdiag.findings import Finding
 from netdiag.units import format_bytes, format_ms
 from netdiag.values import rfc3339
+from netdiag.weights.case import is_weights
 from netdiag.weights.identity import Identity, identity
-from netdiag.weights.judge import is_weights
 from netdiag.weights.model import Copies, File, Load, Requests, Thread
 from netdiag.weights.surroundings import Memory
 from netdiag.weights.walk import walk

@@ -9,8 +9,9 @@ from typing import Any
 
 from netdiag.findings import Finding
 from netdiag.recording.reader import Recording
+from netdiag.weights.case import Case
 from netdiag.weights.identity import identity
-from netdiag.weights.judge import Case, judge
+from netdiag.weights.judge import judge
 from netdiag.weights.model import Load
 from netdiag.weights.reading import load_of
 from netdiag.weights.surroundings import Memory, enrich, memory_of

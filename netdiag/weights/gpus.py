@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from netdiag.findings import Finding, Severity
 from netdiag.units import format_bytes, format_ms
-from netdiag.weights.judge import make
+from netdiag.weights.case import make
 
 __all__ = ["Child", "Gpu", "claims", "gpus_of", "phases_of", "to_json"]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from netdiag.findings import Finding, Severity
 from netdiag.units import format_ms, format_percent
-from netdiag.weights.judge import make
+from netdiag.weights.case import make
 
 __all__ = ["ENGINES", "Engine", "Look", "claims", "looks", "mean_s", "shares"]
 
