@@ -69,7 +69,7 @@ def command(
     \b
     netdiag analyze last
     netdiag analyze slow.pcapng.gz --host api.example.com --keylog keys.txt
-    tcpdump -i any -w - tcp | netdiag analyze - --format json -o slow.json --assert 'reuse>=0.9'
+    tcpdump -i any -w - tcp | netdiag analyze - --assert 'reuse>=0.9'
     """  # noqa: D301 - click reads the control character
     from netdiag.cli.results import CaptureWishes, examine, gate, open_input, write
 

@@ -28,7 +28,7 @@ def pieces(talk: Talk, *, role: str = "client", step_ns: int = 1_000_000, start_
 
 
 def cut(whole: Iterable[Piece], copied: int, tail: int = 0) -> list[Piece]:
-    """Return the pieces with only the first `copied` and the last `tail` bytes of each, as kernel programs copy them."""
+    """Return the pieces with only the first `copied` and last `tail` bytes of each, as kernel programs copy them."""
     made = []
     for each in whole:
         rest = each.data[max(copied, len(each.data) - tail) :] if tail else b""

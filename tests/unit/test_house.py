@@ -10,6 +10,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,12 @@ WITHOUT_MIRROR = {
 }
 """Modules that need no test of their own, with the reason. The list must not grow without one."""
 
-DISTRIBUTIONS = {"dns": "dnspython"}
+DISTRIBUTIONS = {
+    "dns": "dnspython",
+    "google": "protobuf",
+    "opentelemetry": "opentelemetry-proto",
+    "pynvml": "nvidia-ml-py",
+}
 """Packages that are imported under another name than they are installed by."""
 
 BANNED = {
@@ -181,7 +187,8 @@ def test_public_modules_say_what_is_public():
 
 
 def test_dependencies_are_what_the_code_imports():
-    declared = {re.split(r"[<>=\[~]", line)[0] for line in project()["dependencies"]}
+    extras = [lines for name, lines in project()["optional-dependencies"].items() if name != "dev"]
+    declared = {re.split(r"[<>=\[~]", line)[0] for line in (*project()["dependencies"], *chain(*extras))}
     imported: set[str] = set()
     for module in modules():
         if module.is_relative_to(TRACED_PROGRAMS):
@@ -191,6 +198,8 @@ def test_dependencies_are_what_the_code_imports():
                 imported |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 imported.add(str(node.module).split(".")[0])
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", None) == "import_module":
+                imported.add(ast.unparse(node.args[0]).strip("f'\"").split(".")[0])
     imported = {DISTRIBUTIONS.get(name, name) for name in imported}
     assert imported - set(sys.stdlib_module_names) - {"netdiag"} == declared
 

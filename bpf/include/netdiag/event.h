@@ -98,6 +98,7 @@ enum nd_io_flags {
 	ND_IO_CONTINUED = 1, /* flushed while it may still grow: join with the next */
 	ND_IO_ORDER = 2, /* receive: segments out of order were counted */
 	ND_IO_NUMBERED = 4, /* receive: the sender numbers its packets, so those that never came were counted */
+	ND_IO_PEER = 8, /* retransmit: of the other side, which only the packets of a capture show */
 };
 
 /*

@@ -117,7 +117,7 @@ def until(condition):
 def test_processes_that_are_there_are_probed_before_start_returns(machine, probes):
     machine.mapped[7] = ["libssl", "libcrypto", "other"]
     probes.start([7])
-    assert machine.attached == [(7, name, side) for name in ("libssl", "libcrypto") for side in (False, True)]
+    assert machine.attached == [(7, name, side) for name in ("libssl", "libcrypto") for side in (True, False)]
 
 
 def test_libraries_are_probed_before_a_process_has_them(machine, probes):

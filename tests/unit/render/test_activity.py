@@ -35,7 +35,7 @@ def test_what_is_too_much_to_draw_is_drawn_together_and_never_left_out():
     turns = [
         {"connection": row, "began_ns": at * 1e6, "sent_ns": at * 1e6, "first_byte_ns": (at + 1) * 1e6,
          "last_byte_ns": (at + 2) * 1e6, "answered": True}
-        for row, times in enumerate([[*range(0, 1000), *range(2000, 2900)], range(500, 3000), [5.0]])
+        for row, times in enumerate([[*range(1000), *range(2000, 2900)], range(500, 3000), [5.0]])
         for at in times
     ]  # fmt: skip
     tables = documents.tables(
