@@ -143,7 +143,7 @@ def server_max_age(group: Group, rest: Sequence[Link]) -> Claim | None:
 def server_close(group: Group, rest: Sequence[Link]) -> Claim | None:
     """The server ends every connection with its only answer."""
     single = [link for link in rest if link.app == 1]
-    by_server = [link for link in single if soon_remote(link)]
+    by_server = [link for link in single if soon_remote(link) or _with_its_answer(link)]
     racing = [link for link in single if prompt_local(link) and at_once(link)]
     lost = sorted(by_server + racing, key=lambda link: link.row)
     if len(lost) < 3 or len(successors(lost, group.links)) < 2:
@@ -163,6 +163,12 @@ def server_close(group: Group, rest: Sequence[Link]) -> Claim | None:
             f"{max(map(_idle, by_server)):.1f} ms of the answer; the program may have asked for it by a header"
         ),
     )
+
+
+def _with_its_answer(link: Link) -> bool:
+    """The server ended it right behind its answer, whether or not the program read that."""
+    answered = bool(link.calls) and link.calls[-1].answered
+    return link.closed_by == "remote" and link.close == "fin" and answered and soon(link)
 
 
 def _one_client(group: Group, lost: Sequence[Link]) -> bool:

@@ -163,7 +163,9 @@ def _calls(requests: pd.DataFrame, connections: pd.DataFrame) -> list[tuple[tupl
     """Return the requests of clients by time, each with what names its logical call."""
     ends = {name: connections[name].tolist() for name in ("role", "pid", "remote_ip", "remote_port", "remote_name")}
     over: Floats = connections[["closing_ns", "ended_ns"]].min(axis=1).to_numpy()
-    local = (connections["closed_by"] == "local").to_numpy()
+    # a program that leaves bytes unread has left, whoever closed first
+    left = (connections["closed_by"] == "local") | ((connections["unread"] > 0) & (connections["close"] != "rst"))
+    local = left.to_numpy()
     names = ("id", "connection", "pid", "tid", "method", "host", "path", "status", "headers", "request_bytes",
              "began_ns", "first_byte_ns", "ended_ns", "complete", "error", "source", "attempt")  # fmt: skip
     found: list[tuple[tuple[Any, ...], _Call]] = []

@@ -223,3 +223,10 @@ def test_a_library_that_could_be_in_use_proves_nothing_by_a_shared_context(stage
     sides(stage, *["local"] * 5)
     built(stage, 1, 0, 0, 0, 0)
     stage.only("reuse.client-per-call")
+
+
+def test_a_server_that_closes_behind_an_answer_that_nobody_reads(stage):
+    at = 0.0
+    for _ in range(5):
+        at = stage.end_of(stage.connection(at, closed_by="remote", close="fin", idle=0.0, unread=50_000.0)) + 50
+    assert stage.only("reuse.server-close").count == 5

@@ -92,7 +92,8 @@ def test_without_plaintext_nobody_knows_which_attempt_it_was():
 def test_a_stream_that_broke_is_repeated_and_one_that_the_program_left_is_not():
     broke = {"closed_by": "remote", "close": "rst", "closing_ns": 30e6}
     left = {"closed_by": "local", "closing_ns": 30e6}
-    for end, expected in ((broke, (2, "r1")), (left, (1, None))):
+    unread = broke | {"unread": 50_000.0, "close": "fin"}
+    for end, expected in ((broke, (2, "r1")), (left, (1, None)), (unread, (1, None))):
         assert told(asked(0, complete=False), asked(500, row=1), ends=[end, {}])[1] == expected
 
 
