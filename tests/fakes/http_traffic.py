@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from hpack import Encoder
 
-from netdiag.decode.piece import Piece
+from netdiag.decode.piece import Direction, Piece
 
 __all__ = ["Talk", "chat_event", "chunked", "cut", "frame", "headers_frame", "pieces", "sse"]
 
@@ -20,7 +20,7 @@ def pieces(talk: Talk, *, role: str = "client", step_ns: int = 1_000_000, start_
     """Return one piece for each thing that is said, `step_ns` apart."""
     offsets, found = {True: 0, False: 0}, []
     for number, (client, data) in enumerate(talk):
-        direction = "send" if client == (role == "client") else "receive"
+        direction: Direction = "send" if client == (role == "client") else "receive"
         at = start_ns + number * step_ns
         found.append(Piece(at_ns=at, direction=direction, offset=offsets[client], length=len(data), data=data))
         offsets[client] += len(data)
@@ -43,8 +43,8 @@ def cut(whole: Iterable[Piece], copied: int, tail: int = 0) -> list[Piece]:
 
 def chat_event(content: str | None = None, **delta: object) -> bytes:
     """Return an event of an OpenAI-like stream."""
-    body = {"id": "x", "object": "chat.completion.chunk", "model": "gpt-x", "choices": [{"index": 0, "delta": {}}]}
-    body["choices"][0]["delta"] = delta if content is None else {"content": content, **delta}
+    said = delta if content is None else {"content": content, **delta}
+    body = {"id": "x", "object": "chat.completion.chunk", "model": "gpt-x", "choices": [{"index": 0, "delta": said}]}
     return b"data: " + json.dumps(body).encode() + b"\n\n"
 
 

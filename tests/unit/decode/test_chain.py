@@ -95,6 +95,7 @@ def test_any_mangled_chain_is_taken():
         found = names.chain(data)
         whole += found is not None
         for size, subject, issuer, fetchable in found or ():
+            assert size is not None
             assert 0 < size <= len(data)
             assert subject is None or 0 < subject <= 4096
             assert issuer is None or 0 < issuer <= 4096

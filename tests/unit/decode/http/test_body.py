@@ -40,6 +40,7 @@ def test_nothing_of_a_body_stays():
     chunk = body.flush()
     body.end(whole=True)
     gc.collect()
+    assert chunk is not None
     assert chunk.kind is ChunkKind.CONTENT
     held = [each for each in gc.get_referrers(one) if isinstance(each, dict)]
     assert not any(b"SECRET" in bytes(value) for each in held for value in each.values() if isinstance(value, bytes))
@@ -61,7 +62,9 @@ def test_lines_of_json_are_a_stream():
     one = exchange(content_type="application/x-ndjson")
     body = AnswerBody(one, chunked=True)
     body.take(1, 0, b'{"message":{"content":"a"},"done":false}\n')
-    assert body.flush().kind is ChunkKind.CONTENT
+    chunk = body.flush()
+    assert chunk is not None
+    assert chunk.kind is ChunkKind.CONTENT
     assert one.stream_kind is StreamKind.NDJSON
 
 
@@ -69,4 +72,6 @@ def test_a_gap_is_said():
     one = exchange(content_type="text/event-stream")
     body = AnswerBody(one, chunked=True)
     body.gap(1, 0, 500)
-    assert (body.flush().length, one.flags) == (500, Flag.GAPS)
+    chunk = body.flush()
+    assert chunk is not None
+    assert (chunk.length, one.flags) == (500, Flag.GAPS)

@@ -37,7 +37,12 @@ def told(calls, *, joined=False, exact=False, role="client"):
         moved[sends] += len(data)
         found += conversation.feed(piece)
     found += conversation.end(10**9, clean=True)
-    return {int(each.path[2:]): each.status for each in found if isinstance(each, Exchange)}, conversation
+    statuses = {}
+    for each in found:
+        if isinstance(each, Exchange):
+            assert each.path is not None
+            statuses[int(each.path[2:])] = each.status
+    return statuses, conversation
 
 
 def one_by_one(lost_requests, lost_answers, *, parts=1):
@@ -123,4 +128,5 @@ def test_a_call_that_returns_late_has_sent_before_the_answer():
     read = Piece(at_ns=5, direction="receive", offset=0, length=len(answer(0)), data=answer(0))
     conversation.feed(send)
     (one,) = conversation.feed(read)
+    assert isinstance(one, Exchange)
     assert (one.began_ns, one.sent_ns, one.first_byte_ns, one.flags) == (5, 5, 5, Flag(0))

@@ -4,13 +4,24 @@ from __future__ import annotations
 import pytest
 
 from netdiag.decode.http.exchange import Exchange, Flag, Protocol
-from netdiag.decode.http.head import is_request_start, is_response_start, note_request, note_response, parse_head
+from netdiag.decode.http.head import (
+    Head,
+    is_request_start,
+    is_response_start,
+    note_request,
+    note_response,
+    parse_head,
+)
+
+
+def parsed(raw: bytes) -> Head:
+    head = parse_head(raw)
+    assert head is not None
+    return head
 
 
 def test_a_request():
-    head = parse_head(
-        b"POST /v1/x?k=S HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nExpect: 100-Continue\r\nBroken\r\n\r\n"
-    )
+    head = parsed(b"POST /v1/x?k=S HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nExpect: 100-Continue\r\nBroken\r\n\r\n")
     assert (head.is_request, head.method, head.length, head.chunked, head.expect) == (True, b"POST", 5, False, True)
     exchange = Exchange(number=1, protocol=Protocol.HTTP11)
     note_request(head, exchange)
@@ -19,7 +30,7 @@ def test_a_request():
 
 
 def test_an_answer():
-    head = parse_head(b"HTTP/1.0 404 Not Found\r\nTransfer-Encoding: gzip, chunked\r\nRetry-After: 2\r\n\r\n")
+    head = parsed(b"HTTP/1.0 404 Not Found\r\nTransfer-Encoding: gzip, chunked\r\nRetry-After: 2\r\n\r\n")
     exchange = Exchange(number=1, protocol=Protocol.HTTP11)
     note_response(head, exchange)
     assert (head.chunked, exchange.status, exchange.headers) == (True, 404, {"retry-after": "2"})
@@ -28,7 +39,7 @@ def test_an_answer():
 
 def test_a_target_in_full_names_its_host():
     exchange = Exchange(number=1, protocol=Protocol.HTTP11)
-    note_request(parse_head(b"GET http://u:SECRET@API.test:80/a HTTP/1.1\r\n\r\n"), exchange)
+    note_request(parsed(b"GET http://u:SECRET@API.test:80/a HTTP/1.1\r\n\r\n"), exchange)
     assert (exchange.host, exchange.path) == ("api.test", "/a")
 
 
@@ -41,7 +52,7 @@ def test_what_is_no_head(raw):
 
 @pytest.mark.parametrize("length", [b"-1", b"1x", b"", b"9" * 30])
 def test_a_length_that_is_none(length):
-    assert parse_head(b"HTTP/1.1 200 OK\r\nContent-Length: " + length + b"\r\n\r\n").length is None
+    assert parsed(b"HTTP/1.1 200 OK\r\nContent-Length: " + length + b"\r\n\r\n").length is None
 
 
 def test_how_messages_start():

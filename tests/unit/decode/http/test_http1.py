@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from netdiag.decode.http.exchange import Ended, Exchange
+from netdiag.decode.http.exchange import Chunk, Ended, Exchange
 from netdiag.decode.http.http1 import Http1
 
 GET = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -11,7 +11,8 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
 def made():
-    told, tunnelled = [], []
+    told: list[Exchange | Chunk] = []
+    tunnelled: list[tuple[object, ...]] = []
     return told, tunnelled, Http1(told, lambda *args: tunnelled.append(args))
 
 

@@ -19,7 +19,7 @@ def test_the_list_is_that_of_the_contract():
 
 
 def test_what_is_kept():
-    fields = {}
+    fields: dict[str, str] = {}
     for name, value in (
         (b"retry-after", b"3"), (b"x-ratelimit-remaining-tokens", b"99"), (b"authorization", b"Bearer SECRET"),
         (b"cookie", b"SECRET"), (b"x-ratelimit-\x1b", b"1"), (b"x-api-key", b"SECRET"), (b"content-type", b"\x1b[2J"),
@@ -29,7 +29,7 @@ def test_what_is_kept():
 
 
 def test_the_number_of_fields_is_bounded():
-    fields = {}
+    fields: dict[str, str] = {}
     for number in range(100):
         keep(fields, f"x-ratelimit-a{number}".encode(), b"1")
     assert len(fields) == 24
