@@ -11,18 +11,19 @@ from netdiag.errors import NetdiagError, UsageError
 from netdiag.route import check as module
 from netdiag.route.check import Plan, check
 from netdiag.route.model import Connect, Landmark, Lookup
+from netdiag.route.names import Names
 from netdiag.route.prober import ConnectRequest, FakeProber, OddRequest, TraceRequest
 from tests.fakes.routes import IP, attempt, boomerang, probe, reply
 
 MARK = Landmark(name="home", host="192.0.2.7", port=443, latitude=50.0, longitude=8.0)
 
 
-class FakeNames:
+class FakeNames(Names):
     """Answers with two addresses; writes down which server was asked what."""
 
     def __init__(self, found=(IP, "2001:db8::10")):
-        self.found, self.lookups, self.questions = list(found), [], []
-        self.asked = ()
+        super().__init__(0)
+        self.found, self.questions = list(found), []
 
     def addresses(self, host, families):
         self.questions.append(("system", host))
@@ -33,6 +34,9 @@ class FakeNames:
     def ask_all(self, servers, _host, kinds, subnet=None):
         self.questions += [(server, kind) for server in servers for kind in kinds]
         self.subnet = subnet
+
+    def _run(self, jobs):
+        pytest.fail(f"these would be sent: {jobs}")
 
     def pointers(self, server, ips):
         self.questions += [(server, "PTR", ip) for ip in dict.fromkeys(ips)]

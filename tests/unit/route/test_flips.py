@@ -43,8 +43,11 @@ def test_no_flip(times):
 
 def test_connections_that_were_slow_at_one_moment_are_no_flip():
     """Four at a time; one volley met a pause of the line."""
-    rows = [attempt(48.0 if volley == 1 else 12.0, port=10 * volley + at) for volley in range(3) for at in range(4)]
-    rows = [replace(one, started_ns=one.source_port // 10 * 60_000_000 + one.source_port) for one in rows]
+    rows = [
+        replace(attempt(48.0 if volley == 1 else 12.0, port=port), started_ns=volley * 60_000_000 + port)
+        for volley in range(3)
+        for port in range(10 * volley, 10 * volley + 4)
+    ]
     assert len(clusters(Connect(ip="203.0.113.10", port=443, attempts=tuple(rows)))) == 1
     slow = [0, 5, 10]
     rows = [replace(one, connect_ms=48.0 if at in slow else 12.0) for at, one in enumerate(rows)]

@@ -64,7 +64,7 @@ def test_a_server_that_answers_shows():
 
 
 def test_a_server_that_says_nothing_acknowledges_and_is_silent():
-    kept = []
+    kept: list[socket.socket] = []
     with server(kept.append) as listener:
         found = run("127.0.0.1", listener.getsockname()[1], "localhost", wait_s=0.1)
     assert all(one.connected and one.acked and not one.received and one.largest is None for one in found)

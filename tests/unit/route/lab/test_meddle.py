@@ -53,9 +53,11 @@ def test_each_box_does_its_one_thing_and_leaves_checksums_right(version):
     offer, marked, data = packet(version, ecn=True), packet(version, marked=True), packet(version, data=b"x" * 9)
     assert right(offer, version)
     stripped = changed(offer, version, ("strip-ecn",))
+    assert stripped is not None
     assert stripped[head + 13] == 2
     assert right(stripped, version)
     bleached = changed(marked, version, ("bleach-ecn",))
+    assert bleached is not None
     assert not bleached[1] & (3 if version == 4 else 0x30)
     assert right(bleached, version)
     assert changed(offer, version, ("drop-ecn",)) is None

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from netdiag.route.lab.trials import differences
 
 NETWORK = load(shipped()["near"])
 HOPS = [*(hop.ip for hop in NETWORK.sites[0].ways[0].hops), "203.0.113.10"]
-RIGHT = {
+RIGHT: dict[str, Any] = {
     "detour": {"verdict": "none", "class": None, "regions": ["EU-W"]},
     "findings": [{"code": "route.long-haul", "severity": "info"}],
     "paths": [
