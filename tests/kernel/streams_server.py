@@ -67,5 +67,6 @@ async def main(cert: str, key: str, host: str, log: TextIO) -> None:
 
 
 if __name__ == "__main__":
-    with Path(sys.argv[4]).open("w") as file:
-        asyncio.run(main(*sys.argv[1:4], file))
+    certificate, private_key, address, stamps_file = sys.argv[1:5]
+    with Path(stamps_file).open("w") as file:
+        asyncio.run(main(certificate, private_key, address, file))

@@ -71,6 +71,7 @@ def client(kind, tmp_path):
 def traced(command, tmp_path, **settings):
     """Trace a command in a namespace with a name server of its own; return the document and the server's facts."""
     with PrivateNetwork({"names": SETTINGS | settings}) as network:
+        assert network.questions is not None
         argv = [*NETDIAG, str(tmp_path / "trace.json"), "--", *network.for_client(command)]
         subprocess.run(argv, check=True, capture_output=True, timeout=120)
         document = json.loads((tmp_path / "trace.json").read_text())

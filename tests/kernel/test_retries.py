@@ -68,7 +68,8 @@ def compared(outcome, folder: Path):
 
 def _pause_ms(before, after) -> float:
     ended = datetime.fromisoformat(before["started"]).timestamp() * 1e3 + before["total_ms"]
-    return datetime.fromisoformat(after["started"]).timestamp() * 1e3 - ended
+    pause: float = datetime.fromisoformat(after["started"]).timestamp() * 1e3 - ended
+    return pause
 
 
 @pytest.mark.parametrize("habit", HABITS)
@@ -77,6 +78,7 @@ def test_attempts_and_pauses_are_those_of_the_server(habit, lab_python, tmp_path
     if habit == "sdk":  # its own pauses are of half a second and more
         made = scenario(tmp_path, habit=habit, calls=8, statuses=CYCLE * 8)
     outcome = run(made, seed=SEED, programs=Programs(python=lab_python), keep=tmp_path)
+    assert outcome.document is not None, outcome.misses
     pairs = compared(outcome, tmp_path)
     assert len(pairs) == len(CYCLE) * (8 if habit == "sdk" else CALLS)
     late = []
@@ -98,6 +100,7 @@ def test_attempts_and_pauses_are_those_of_the_server(habit, lab_python, tmp_path
 def test_clients_that_wait_as_long_as_the_server_asks(habit, lab_python, tmp_path):
     made = scenario(tmp_path, habit=habit, calls=3, statuses=(429, 200) * 3, retry_after=1.0)
     outcome = run(made, seed=SEED, programs=Programs(python=lab_python), keep=tmp_path)
+    assert outcome.document is not None, outcome.misses
     codes = [finding["code"] for finding in outcome.document["findings"]]
     assert "retry.after-ignored" not in codes
     assert "http.rate-limited" in codes

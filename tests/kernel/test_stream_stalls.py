@@ -50,6 +50,7 @@ def traced(folder, kind, network, seed):
         argv = [*PROMPT, sys.executable, str(HERE / "streams_server.py"), str(cert), str(key), net.address, str(stamps)]
         server = subprocess.Popen(net.for_server(argv), stdout=subprocess.PIPE, text=True)
         try:
+            assert server.stdout is not None
             port = server.stdout.readline().strip()
             client = [*PROMPT, sys.executable, str(CLIENT), net.address, port, json.dumps(plans(kind, seed))]
             netdiag = [sys.executable, "-m", "netdiag", "trace", "--as-root", "--no-keep", "--format", "json"]

@@ -105,6 +105,7 @@ def run(folder):
     server = subprocess.Popen([*argv, str(folder / "stamps")], stdout=subprocess.PIPE, text=True)
     packets = Packets()
     try:
+        assert server.stdout is not None
         port = int(server.stdout.readline())
         packets.start(port)
         plans = [

@@ -77,6 +77,7 @@ def traced(out: Path, *command: str | Path, cold: Path | None = None) -> dict[st
 
 
 def of(document: dict[str, Any], path: Path) -> dict[str, Any]:
+    found: dict[str, Any]
     (found,) = [file for file in document["files"] if file["path"].endswith(path.name)]
     return found
 
@@ -88,7 +89,8 @@ def codes(document: dict[str, Any], *, loud: bool = False) -> set[str]:
 
 
 def part(document: dict[str, Any], *names: str) -> float:
-    return sum(row["ms"] for row in document["load"]["time"] if row["part"] in names)
+    times: list[float] = [row["ms"] for row in document["load"]["time"] if row["part"] in names]
+    return sum(times)
 
 
 def test_the_parts_add_up_and_the_document_fits_its_schema(tmp_path, touch, model):

@@ -114,6 +114,7 @@ def heard(world, *words, uid=NOBODY):
     listener = subprocess.Popen(
         world.command([sys.executable, "-c", script]), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
+    assert listener.stdout is not None
     assert listener.stdout.readline() == "ready\n"
     document = shown(world, *words, uid=uid)
     time.sleep(0.2)
