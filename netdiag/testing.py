@@ -327,10 +327,19 @@ def process(pid: int = 100, **columns: Any) -> dict[str, Any]:
     return {"pid": pid, "ppid": 1.0, "exe": "/usr/bin/python3", "comm": "python3", "libraries": []} | _in_ns(columns)
 
 
-def tables(*, span_ms: float = 10_000.0, losses: Sequence[Loss] = (), truncated: bool = False, **rows: Any) -> Tables:
+def tables(
+    *,
+    span_ms: float = 10_000.0,
+    losses: Sequence[Loss] = (),
+    unobservable: Sequence[Mapping[str, Any]] = (),
+    truncated: bool = False,
+    **rows: Any,
+) -> Tables:
     """Return tables from rows by name of the table; connections and requests get ids and numbers that are missing."""
     frames = {name: _frame(name, list(values)) for name, values in rows.items()}
-    return Tables(**frames, span_ms=span_ms, losses=tuple(losses), truncated=truncated)
+    return Tables(
+        **frames, span_ms=span_ms, losses=tuple(losses), unobservable=tuple(unobservable), truncated=truncated
+    )
 
 
 def _in_ns(columns: Mapping[str, Any]) -> dict[str, Any]:
