@@ -9,6 +9,7 @@ import json
 
 import pytest
 
+from netdiag import testing
 from netdiag.tui.app import Dashboard
 from netdiag.tui.messages import Taken
 from netdiag.tui.model import State
@@ -187,7 +188,7 @@ def test_plain_mode_draws_with_ascii_alone():
 
 
 def test_an_empty_trace_is_no_error():
-    empty = dashboards.examination(dashboards.testing.tables(), [])
+    empty = dashboards.examination(testing.tables(), [])
     assert "no request was seen" in press("enter", "tab", "enter", "w", "enter", "c", shown=dashboards.snapshot(empty))
     assert "No connection was seen." in press(shown=dashboards.snapshot(empty))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from netdiag.tui import exact
 from netdiag.tui.columns import PARTS, Calls, Ends
 from tests.fakes import dashboards
 
@@ -12,7 +13,7 @@ from tests.fakes import dashboards
 def test_nothing_has_the_types_of_something(kind):
     none = kind.none()
     assert len(none) == 0
-    some = dashboards.exact.calls(dashboards.tables()) if kind is Calls else dashboards.exact.ends(dashboards.tables())
+    some = exact.calls(dashboards.tables()) if kind is Calls else exact.ends(dashboards.tables())
     joined = kind.joined([none, some])
     assert len(joined) == 3
     for name in kind.__slots__:
@@ -20,7 +21,7 @@ def test_nothing_has_the_types_of_something(kind):
 
 
 def test_rows_are_taken_from_all_columns():
-    calls = dashboards.exact.calls(dashboards.tables())
+    calls = exact.calls(dashboards.tables())
     one = calls.take(np.array([False, True, False]))
     assert len(one) == 1
     assert one.status.tolist() == [500.0]

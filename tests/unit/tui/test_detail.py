@@ -11,7 +11,9 @@ EXAM = dashboards.examination()
 
 
 def test_the_ladder_shows_flights_and_who_was_waited_for():
-    steps = detail.connection(EXAM, 0).steps
+    view = detail.connection(EXAM, 0)
+    assert view is not None
+    steps = view.steps
     assert [(step.side, step.what.split(",")[0]) for step in steps] == [
         ("client", "SYN"),
         ("server", "connected (SYN"),
@@ -32,8 +34,9 @@ def test_the_ladder_shows_flights_and_who_was_waited_for():
 def test_at_a_servers_end_the_sides_are_turned_round():
     rows = [testing.connection(role="server")]
     built = testing.tables(connections=rows, records=[testing.record(0, "receive", 1, 500, type=22, first=1)])
-    steps = detail.connection(dashboards.examination(built, []), 0).steps
-    assert ("client", "ClientHello, 500 B") in [(step.side, step.what) for step in steps]
+    view = detail.connection(dashboards.examination(built, []), 0)
+    assert view is not None
+    assert ("client", "ClientHello, 500 B") in [(step.side, step.what) for step in view.steps]
 
 
 @pytest.mark.parametrize(
@@ -49,13 +52,16 @@ def test_at_a_servers_end_the_sides_are_turned_round():
 )  # fmt: skip
 def test_why_it_ended_is_said(columns, words):
     built = testing.tables(connections=[testing.connection(**columns)])
-    assert words in dict(detail.connection(dashboards.examination(built, []), 0).facts)["ended"]
+    view = detail.connection(dashboards.examination(built, []), 0)
+    assert view is not None
+    assert words in dict(view.facts)["ended"]
 
 
 def test_what_is_not_known_is_no_number():
-    facts = dict(
-        detail.connection(dashboards.examination(testing.tables(connections=[{"protocol": "tcp"}]), []), 0).facts
-    )
+    built = testing.tables(connections=[{"protocol": "tcp"}])
+    view = detail.connection(dashboards.examination(built, []), 0)
+    assert view is not None
+    facts = dict(view.facts)
     assert facts["TLS"] == "–"
     assert facts["opened"].startswith("–")
     assert "requests unknown" in facts["carried"]
@@ -64,6 +70,7 @@ def test_what_is_not_known_is_no_number():
 
 def test_pauses_are_counted_once_and_stalls_blamed():
     view = detail.stream(EXAM, 0)
+    assert view is not None
     assert [round(gap.gap_ms) for gap in view.gaps] == [20, 20, 700, 20]
     assert [gap.blame for gap in view.gaps] == [None, None, "server", None]
     assert sum(count for _, count in view.histogram) == 4

@@ -19,7 +19,9 @@ def test_a_small_recording_is_kept_whole():
     window.add(recording(5))
     assert not window.partial
     assert window.records == 15
-    assert window.recording().end["exit_reason"] == "command ended"
+    end = window.recording().end
+    assert end is not None
+    assert end["exit_reason"] == "command ended"
 
 
 def test_of_a_large_one_the_newest_whole_connections_stay():
@@ -27,21 +29,28 @@ def test_of_a_large_one_the_newest_whole_connections_stay():
     window.add(recording(50))
     kept = window.recording()
     assert window.partial
-    cookies = kept.records("tcp")["cookie"]
-    assert sorted(cookies) == list(range(41, 51))
-    assert np.bincount(kept.records("tcp_io")["cookie"])[41:].tolist() == [2] * 10
+    opened, moved = kept.records("tcp"), kept.records("tcp_io")
+    assert opened is not None
+    assert moved is not None
+    assert sorted(opened["cookie"]) == list(range(41, 51))
+    assert np.bincount(moved["cookie"])[41:].tolist() == [2] * 10
 
 
 def test_what_has_gone_does_not_come_back():
     window = Window(60)
     window.add(recording(50))
     window.add(RecordingBuilder().connection([("send", 1, 5)] * 70, cookie=3).recording(end=None))
-    assert 3 not in window.recording().records("tcp_io")["cookie"]
+    moved = window.recording().records("tcp_io")
+    assert moved is not None
+    assert 3 not in moved["cookie"]
 
 
 def test_one_that_grows_ends_with_its_newest_record():
     window = Window(100)
     window.add(RecordingBuilder().connection([("send", 7, 5)]).recording(end=None))
     window._truncated = (None, None)
-    assert window.recording().end["exit_reason"] == "live"
-    assert window.recording().end_ns - window.recording().start_ns >= 7e6
+    shown = window.recording()
+    assert shown.end is not None
+    assert shown.end["exit_reason"] == "live"
+    assert shown.end_ns is not None
+    assert shown.end_ns - shown.start_ns >= 7e6

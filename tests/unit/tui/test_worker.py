@@ -10,7 +10,7 @@ import pytest
 
 from netdiag.testing import RecordingBuilder
 from netdiag.tui import worker
-from netdiag.tui.model import State
+from netdiag.tui.model import Snapshot, State
 from netdiag.tui.worker import Follower
 
 
@@ -24,7 +24,7 @@ def content(**options) -> bytes:
 
 
 def follow(path, **options):
-    shown = []
+    shown: list[Snapshot] = []
     Follower(path, shown.append, **options).run()
     return shown
 
@@ -66,7 +66,7 @@ def test_one_that_grows_is_followed_to_its_end(tmp_path):
     path, whole = tmp_path / "r", content()
     half = len(content(end=None)) - 100
     path.write_bytes(whole[:half])
-    shown = []
+    shown: list[Snapshot] = []
     follower = Follower(path, shown.append, grows=True)
     thread = threading.Thread(target=follower.run)
     thread.start()
@@ -79,6 +79,7 @@ def test_one_that_grows_is_followed_to_its_end(tmp_path):
     thread.join(20)
     assert not thread.is_alive()
     assert shown[-1].state is State.FINISHED
+    assert shown[-1].total is not None
     assert shown[-1].total.requests == 6
 
 
@@ -91,7 +92,8 @@ def test_a_writer_that_dies_is_said(tmp_path):
 
 def test_one_that_stops_growing_is_called_quiet(tmp_path, monkeypatch):
     monkeypatch.setattr(worker, "_QUIET_S", 0.1)
-    path, shown = tmp_path / "r", []
+    path = tmp_path / "r"
+    shown: list[Snapshot] = []
     path.write_bytes(content(end=None))
     follower = Follower(path, shown.append, grows=True)
     thread = threading.Thread(target=follower.run)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from netdiag import testing
 from tests.fakes import dashboards
 
 
@@ -21,10 +22,10 @@ def test_the_stall_stands_out_over_time():
 
 def test_a_stream_of_one_chunk_has_no_pauses():
     exam = dashboards.examination(
-        dashboards.testing.tables(
-            connections=[dashboards.testing.connection()],
-            requests=[dashboards.testing.request(0, 1, stream=dashboards.STREAM)],
-            chunks=[dashboards.testing.chunk(0, 5)],
+        testing.tables(
+            connections=[testing.connection()],
+            requests=[testing.request(0, 1, stream=dashboards.STREAM)],
+            chunks=[testing.chunk(0, 5)],
         ),
         [],
         stalls={},

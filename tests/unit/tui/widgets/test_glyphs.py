@@ -17,7 +17,7 @@ def test_the_app_chooses_the_signs():
             await app.mount(widget)
             return glyphs_of(widget)
 
-    plain = App()
+    plain: App[None] = App()
     plain.glyphs = PLAIN  # type: ignore[attr-defined]
     assert asyncio.run(run(plain)) is PLAIN
     assert asyncio.run(run(App())) is FANCY

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from netdiag import testing
 from tests.fakes import dashboards
 
 
@@ -12,7 +13,7 @@ def test_four_in_a_line_where_there_is_room_else_two():
 
 
 def test_what_nobody_could_tell_is_a_dash():
-    exam = dashboards.examination(dashboards.testing.tables(connections=[dashboards.testing.connection()]), [])
+    exam = dashboards.examination(testing.tables(connections=[testing.connection()]), [])
     line = next(
         one for one in dashboards.press(shown=dashboards.snapshot(exam)).splitlines() if one.startswith("requests")
     )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from netdiag import testing
 from tests.fakes import dashboards
 
 
@@ -12,5 +13,5 @@ def test_the_largest_part_is_named_first_and_the_bar_fills_the_line():
 
 
 def test_without_requests_nothing_is_drawn():
-    exam = dashboards.examination(dashboards.testing.tables(), [])
+    exam = dashboards.examination(testing.tables(), [])
     assert "request time" not in dashboards.press(shown=dashboards.snapshot(exam))
