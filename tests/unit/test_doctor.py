@@ -12,6 +12,7 @@ from netdiag import doctor
 from netdiag.doctor import State
 from netdiag.errors import NotPermitted, Unsupported
 from netdiag.privilege import Means, Rights
+from netdiag.recorder.objects import Objects
 from netdiag.selftest import Outcome
 from netdiag.tracing.elevation import Elevation
 
@@ -139,7 +140,7 @@ class Library:
     ],
 )
 def test_tls_libraries_are_told(monkeypatch, libraries, words):
-    monkeypatch.setattr(doctor.Objects, "usual", lambda _self, _pid: libraries)
+    monkeypatch.setattr(Objects, "usual", lambda _self, _pid: libraries)
     check = doctor._libraries()
     assert words in check.detail
     assert check.state is State.OK

@@ -83,7 +83,7 @@ def test_another_program_has_none():
         assert golang.functions(Elf(file.fileno()), NAMES) == {}
 
 
-class Code:
+class Code(Elf):
     """A file that is all code."""
 
     def __init__(self, code, machine=62):
@@ -119,6 +119,7 @@ def test_a_mangled_table_is_read_in_bounded_time_or_refused(program, tmp_path_fa
     path = program("-ldflags=-s -w")
     with path.open("rb") as file:
         section = Elf(file.fileno()).section(".gopclntab")
+    assert section is not None
     data = bytearray(path.read_bytes())
     for share, value in changes:
         data[section.offset + int(share**4 * section.size)] = value  # the head more often than the rest

@@ -7,11 +7,12 @@ import pytest
 
 from netdiag.recorder.functions import Function, Inner
 from netdiag.recorder.inner import inner_function
+from netdiag.symbols import Elf
 
 READ = Inner(function=Function(name="", kind="read", cookie=5), of=("read", "read_ex"), not_of=("peek",))
 
 
-class Code:
+class Code(Elf):
     """A file with functions every 0x100 bytes; a shared one lies at 0x1000, others behind it."""
 
     machine = 62

@@ -38,7 +38,7 @@ class Wire(RecordingBuilder):
             data=list(kept.ljust(512, b"\0")), offset=offset,
         )  # fmt: skip
 
-    def call(self, at, took, name, addresses=(), *, result=0, kind=1, pid=100, tid=100, family=0):
+    def look_up(self, at, took, name, addresses=(), *, result=0, kind=1, pid=100, tid=100, family=0):
         members = {f"address_{number + 1}": address for number, address in enumerate(addresses)}
         return self.record(
             "name_lookup", time=START_NS + round((at + took) * 1e6), started=START_NS + round(at * 1e6), tgid=pid,
@@ -120,7 +120,7 @@ def test_an_answer_of_a_stranger_is_none(wire):
 
 
 def test_a_call_of_the_c_library_owns_its_questions(wire):
-    wire.call(0, 50, "api", ["192.0.2.1", "2001:db8::1"])
+    wire.look_up(0, 50, "api", ["192.0.2.1", "2001:db8::1"])
     wire.ask(1, "api.corp.test").tell(20, "api.corp.test", code="NXDOMAIN")
     wire.ask(21, "api", ident=8).tell(49, "api", answers=["192.0.2.1"], ident=8, ttl=30)
     wire.ask(30, "api", ident=9, cookie=3, tid=200)
@@ -131,14 +131,14 @@ def test_a_call_of_the_c_library_owns_its_questions(wire):
 
 
 def test_a_failed_call_says_what_the_servers_said(wire):
-    wire.call(0, 50, "no.test", result=-2).ask(1, "no.test").tell(20, "no.test", code="NXDOMAIN")
-    wire.call(100, 50, "other.test", result=-3)
+    wire.look_up(0, 50, "no.test", result=-2).ask(1, "no.test").tell(20, "no.test", code="NXDOMAIN")
+    wire.look_up(100, 50, "other.test", result=-3)
     assert [row["error"] for row in wire.rows() if row["source"] == "libc"] == ["NXDOMAIN", "EAI_AGAIN"]
 
 
 def test_numbers_in_the_place_of_names_are_no_look_ups(wire):
     for number, name in enumerate(["127.0.0.1", "::1", "fe80::1%eth0", "127.1", "0x7f000001"]):
-        wire.call(number, 0.01, name, ["127.0.0.1"])
+        wire.look_up(number, 0.01, name, ["127.0.0.1"])
     assert wire.rows() == []
 
 
@@ -148,7 +148,7 @@ def test_names_with_digits_are_names(name):
 
 
 def test_the_name_of_an_address(wire):
-    (row,) = wire.call(0, 3, "", ["192.0.2.1"], kind=2).rows()
+    (row,) = wire.look_up(0, 3, "", ["192.0.2.1"], kind=2).rows()
     assert (row["name"], row["qtype"], row["answers"]) == ("192.0.2.1", "PTR", [])
 
 
