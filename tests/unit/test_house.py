@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -225,6 +226,6 @@ def test_the_changelog_knows_this_version():
     assert f"## [{version[1]}]" in text or "## [Unreleased]" in text
 
 
-def project() -> dict[str, list[str]]:
+def project() -> dict[str, Any]:
     with (ROOT / "pyproject.toml").open("rb") as file:
         return dict(tomllib.load(file)["project"])

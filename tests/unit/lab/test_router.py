@@ -91,7 +91,7 @@ def carried(troubles, packets, until_s):
     began = time.monotonic()
     for packet in packets:
         left.send(packet)
-    came = []
+    came: list[float] = []
     while len(came) < len(packets) and time.monotonic() < began + until_s:
         crossing.step()
         came += [time.monotonic() - began] * len(router.drain(right.fileno()))

@@ -32,7 +32,8 @@ def read_all(there, frames, into):
 
 def test_layouts_come_first_and_losses_last(ends):
     plain, there = ends
-    frames, found = Frames(), []
+    frames = Frames()
+    found: list[bytes] = []
     reader = threading.Thread(target=read_all, args=(there, frames, found))
     reader.start()
     assert plain.records(11, [RUN, RUN])
@@ -53,7 +54,8 @@ def test_a_full_socket_takes_nothing_more_and_what_it_took_comes_whole(ends):
         assert taken < 10_000
     assert time.monotonic() - began < 5
     assert not plain.wait(time.monotonic() + 0.01)
-    frames, found = Frames(), []
+    frames = Frames()
+    found: list[bytes] = []
     reader = threading.Thread(target=read_all, args=(there, frames, found))
     reader.start()
     assert plain.wait(time.monotonic() + 5)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netdiag.recording.pieces import MAX_FRAME_BYTES, Frames, control, frame_header, records
+from netdiag.recording.pieces import MAX_FRAME_BYTES, Frames, PlainRecord, control, frame_header, records
 from netdiag.testing import struct_layout
 
 LAYOUT = struct_layout("plain_event").in_ring(stream=11, name="plain")
@@ -35,7 +35,8 @@ def frame(stream, body):
 
 
 def read(data, step):
-    frames, found = Frames(), []
+    frames = Frames()
+    found: list[PlainRecord] = []
     for at in range(0, len(data), step):
         for layout, body in frames.feed(data[at : at + step]):
             found += records(layout, body)

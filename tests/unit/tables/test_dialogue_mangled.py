@@ -35,7 +35,10 @@ def good():
     script = Script()
     stream = [(70, 120, 3, 0), (90, 130, 7, 1), (110, 140, 7, 1)]
     for number in range(4):
-        said = [Said(at=10 + number), Said(at=150 + number, chunks=[(at + 150, *rest) for at, *rest in stream])]
+        said = [
+            Said(at=10 + number),
+            Said(at=150 + number, chunks=[(at + 150, size, kind, tokens) for at, size, kind, tokens in stream]),
+        ]
         script.conversation(
             script.connection(said) if number else 0, said, whole=number != 2, how=("inside", "size")[number % 2]
         )
@@ -48,7 +51,7 @@ def mangled(whole, draw):
     for name in ("http_request", "http_chunk"):
         for run in runs[name]:
             for _ in range(draw.choice((1, 1, 2, 6))):
-                member = draw.choice([each for each in run.dtype.names if run.dtype[each].kind == "u"])
+                member = draw.choice([each for each in run.dtype.names or () if run.dtype[each].kind == "u"])
                 limit = (1 << 8 * run.dtype[member].itemsize) - 1
                 run[member][draw.randrange(len(run))] = draw.choice(NUMBERS) & limit
     facts = [dict(fact) for fact in whole.facts]

@@ -80,7 +80,8 @@ def test_waiting_for_a_lost_hello_is_not_the_server_s_time():
 
 
 def test_a_lost_flight_of_a_server_is_not_the_client_s_time():
-    mirrored = [(at, "receive" if side == "send" else "send", *rest) for at, side, *rest in FULL13]
+    other = {"send": "receive", "receive": "send"}
+    mirrored = [(at, other[side], kind, length, first) for at, side, kind, length, first in FULL13]
     late = [*mirrored[:4], *((at + 300, *rest) for at, *rest in mirrored[4:])]
     assert handshake(late, role=2)["client_ms"] == pytest.approx(303)
     assert handshake(late, role=2, resent=[203])["client_ms"] == pytest.approx(103)

@@ -7,7 +7,7 @@ import pytest
 from netdiag.tables.resync import Places, laid
 
 SIZES = np.array([80, 90, 87, 83, 90, 88, 84, 91, 86, 89], np.int64)
-TIME = np.arange(10) * 20e6
+TIME = np.arange(10, dtype=np.float64) * 20e6
 FIRST = np.concatenate((np.zeros(1, np.int64), np.cumsum(SIZES)[:-1]))
 
 
