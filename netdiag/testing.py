@@ -62,6 +62,10 @@ _WHERE_USED = {
     "plain_large": (12, "plain_large_event"),
     "name_lookup": (9, "name_lookup_event"),
     "dns_message": (10, "dns_message_event"),
+    "weights_thread": (20, "weights_thread_event"),
+    "weights_file": (21, "weights_file_event"),
+    "weights_request": (22, "weights_request_event"),
+    "weights_path": (23, "weights_path_event"),
 }
 """Streams of probes that a trace may leave out: a built recording knows of one when it has records of it."""
 _SIZES = {"__u8": 1, "__u16": 2, "__u32": 4, "__u64": 8, "__s32": 4, "char": 1}
