@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from netdiag.cli import progress
+from netdiag.cli.progress import Counter
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that stands until it is set, in seconds."""
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def shown(monkeypatch, clock, seconds, stream=None):
+    """Return what a counter writes that is called after these seconds."""
+    out = stream or Terminal()
+    monkeypatch.setattr(progress.sys, "stderr", out)
+    with Counter() as counter:
+        for number, second in enumerate(seconds):
+            clock[0] = 100.0 + second
+            counter("routes", number, 1_000)
+    return out.getvalue()
+
+
+def test_what_is_quick_shows_nothing(monkeypatch, clock):
+    assert shown(monkeypatch, clock, [0.0, 0.5, 0.99]) == ""
+
+
+def test_what_takes_longer_is_counted_and_the_line_is_taken_away(monkeypatch, clock):
+    text = shown(monkeypatch, clock, [0.5, 1.5])
+    assert text == "\r\x1b[Knetdiag: routes 1 of 1,000\r\x1b[K"
+
+
+def test_it_is_not_written_more_often_than_it_can_be_read(monkeypatch, clock):
+    assert shown(monkeypatch, clock, [1.5, 1.6, 1.65, 1.75]).count("routes") == 2
+
+
+def test_where_nobody_looks_nothing_is_written(monkeypatch, clock):
+    assert shown(monkeypatch, clock, [2.0, 3.0], io.StringIO()) == ""
+
+
+def test_the_line_is_taken_away_after_an_error_as_well(monkeypatch, clock):
+    out = Terminal()
+    monkeypatch.setattr(progress.sys, "stderr", out)
+    with pytest.raises(KeyError), Counter() as counter:  # noqa: PT012 - the block is what is tested
+        clock[0] += 2.0
+        counter("routes", 1, 2)
+        raise KeyError
+    assert out.getvalue().endswith("\r\x1b[K")
