@@ -8,7 +8,9 @@ from typing import Any
 
 from netdiag.testing import START_NS, RecordingBuilder
 from netdiag.weights.case import Case
+from netdiag.weights.document import build
 from netdiag.weights.identity import identity
+from netdiag.weights.judge import judge
 from netdiag.weights.model import CLASSES, File, Load, Mount, Requests, Thread
 from netdiag.weights.surroundings import Memory
 
@@ -108,3 +110,16 @@ def builder(**members: Any) -> RecordingBuilder:
         latency=512_000_000, latency_max=9_000_000, depth=512, upto_128k=256, device=1, source=1,
     )  # fmt: skip
     return made.fact("command", argv=["python3", "load.py"], exit_status=0, pid=PID)
+
+
+def document(of: Load | None = None, **more: Any) -> dict[str, Any]:
+    """Return the document of a load, by default that of a thread that waits for a file in small requests."""
+    if of is None:
+        asked = (requests(4_096, 128 * KIB, depth=2.0),)
+        of = load(
+            [thread(blocked={"fault": 8_000.0}, samples={"user": 100})],
+            [file(requests=asked, mount=mount(), cached_after=GIB, forward=100, near=100)],
+        )
+    said = identity(of)
+    found = judge(Case(load=of, identity=said, memory=NO_LIMIT)) if said else []
+    return build(builder().recording(), of, NO_LIMIT, found, **more)
