@@ -56,6 +56,6 @@ def test_a_conversation_becomes_records():
 
 def test_layouts_are_those_of_the_header():
     assert layout("tcp").struct == "tcp_event"
-    assert struct_layout("tcp_io_event").size == 72
+    assert struct_layout("tcp_io_event").size == 80
     with pytest.raises(KeyError):
         struct_layout("no_event")

@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import io
+import sys
+import time
 
 import pytest
 
-from netdiag.cli import progress
 from netdiag.cli.progress import Counter
 
 
@@ -18,14 +19,14 @@ class Terminal(io.StringIO):
 def clock(monkeypatch):
     """A clock that stands until it is set, in seconds."""
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     return now
 
 
 def shown(monkeypatch, clock, seconds, stream=None):
     """Return what a counter writes that is called after these seconds."""
     out = stream or Terminal()
-    monkeypatch.setattr(progress.sys, "stderr", out)
+    monkeypatch.setattr(sys, "stderr", out)
     with Counter() as counter:
         for number, second in enumerate(seconds):
             clock[0] = 100.0 + second
@@ -52,7 +53,7 @@ def test_where_nobody_looks_nothing_is_written(monkeypatch, clock):
 
 def test_the_line_is_taken_away_after_an_error_as_well(monkeypatch, clock):
     out = Terminal()
-    monkeypatch.setattr(progress.sys, "stderr", out)
+    monkeypatch.setattr(sys, "stderr", out)
     with pytest.raises(KeyError), Counter() as counter:  # noqa: PT012 - the block is what is tested
         clock[0] += 2.0
         counter("routes", 1, 2)

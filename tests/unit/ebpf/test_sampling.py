@@ -46,6 +46,7 @@ def test_a_processor_that_is_not_there_is_told(monkeypatch):
     before = descriptors()
     clock = Sampling(-1)
     clock.start()
+    assert clock.reason is not None
     assert clock.reason.startswith("a clock on each processor: ")
     assert descriptors() == before
 

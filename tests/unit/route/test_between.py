@@ -10,6 +10,7 @@ import pytest
 from netdiag.route import between as module
 from netdiag.route.between import Between
 from netdiag.route.model import Ended, Kind, Protocol
+from netdiag.route.names import Names
 from netdiag.route.plan import Plan
 from netdiag.route.prober import FakeProber
 from tests.fakes.routes import IP, boomerang, probe, reply, trace
@@ -17,12 +18,13 @@ from tests.fakes.routes import IP, boomerang, probe, reply, trace
 TARGET = reply(IP, 20.0, Kind.SYN_ACK)
 
 
-class Names:
+class Asked(Names):
     def __init__(self):
-        self.asked = []
+        super().__init__(0)
+        self.questions = []
 
     def pointers(self, server, ips):
-        self.asked.append((server, list(ips)))
+        self.questions.append((server, list(ips)))
 
 
 @pytest.fixture(autouse=True)
@@ -32,10 +34,10 @@ def one_resolver(monkeypatch):
 
 def asked(probes, left=1, **plan):
     """Return the questions for names, and the traces that were asked for, after one burst."""
-    prober, names = FakeProber(boomerang()), Names()
+    prober, names = FakeProber(boomerang()), Asked()
     with Between(Plan(host="api.example.com", **plan), prober, names) as between:
         between.told(IP)(probes, left)
-    return names.asked, prober.requests
+    return names.questions, prober.requests
 
 
 def hops(*kinds):
@@ -98,6 +100,6 @@ def test_at_most_24_silent_hops_are_asked():
 def test_traces_that_could_not_be_sent_are_left_out():
     good = replace(trace([("198.51.100.2", 2.0)]), protocol=Protocol.UDP)
     bad = replace(good, protocol=Protocol.ICMP, ended=Ended.FAILED)
-    with Between(Plan(host="a"), FakeProber(replace(boomerang(), traces=(good, bad))), Names()) as between:
+    with Between(Plan(host="a"), FakeProber(replace(boomerang(), traces=(good, bad))), Asked()) as between:
         between.told(IP)(hops(True, False, True, True), 1)
     assert [one.protocol for one in between.traces()] == [Protocol.UDP]

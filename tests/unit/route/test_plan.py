@@ -20,10 +20,10 @@ def test_without_being_asked_only_the_plain_check_is_made():
 def test_a_plan_is_not_changed_while_it_is_carried_out():
     plan = Plan(host="a")
     with pytest.raises(dataclasses.FrozenInstanceError):
-        plan.host = "b"
+        plan.host = "b"  # type: ignore[misc]
     assert dataclasses.replace(plan, port=8443).port == 8443
 
 
 def test_nothing_is_told_by_its_place():
     with pytest.raises(TypeError):
-        Plan("a")
+        Plan("a")  # type: ignore[call-arg]

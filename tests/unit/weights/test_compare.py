@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import mmap
 import os
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def test_cold_runs_are_of_a_copy_that_is_gone_afterwards(path):
 def test_without_room_no_copy_is_made(path, monkeypatch):
     room = os.statvfs(path.parent)
     full = os.statvfs_result((room[0], room[1], room[2], 0, 0, *room[5:]))
-    monkeypatch.setattr(module.os, "statvfs", lambda _folder: full)
+    monkeypatch.setattr(os, "statvfs", lambda _folder: full)
     with pytest.raises(NetdiagError, match="no room"):
         compare(path, cold=True, repeats=1)
     assert list(path.parent.iterdir()) == [path]
@@ -73,7 +74,7 @@ def test_a_child_that_dies_is_told(path, monkeypatch):
 
 
 def test_the_reason_is_in_new_memory_only_where_it_is():
-    size = 400 * module.mmap.PAGESIZE
+    size = 400 * mmap.PAGESIZE
     slow = run("read", 20.0, minor_faults=400)
     others = [run("mmap-copy", 30.0, minor_faults=800), run("read-reused", 10.0, minor_faults=2)]
     first, second = why([slow, *others], size)

@@ -34,7 +34,9 @@ def test_what_others_measured_is_judged_as_well():
 
 
 def test_without_an_own_memory_this_machines_is_taken():
-    assert examine(loads.builder().recording()).memory.total > 0
+    total = examine(loads.builder().recording()).memory.total
+    assert total is not None
+    assert total > 0
 
 
 def test_a_recording_without_the_probe_is_refused():

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from netdiag.weights.gpus import Child, Gpu, claims, gpus_of, phases_of, to_json
@@ -31,7 +33,7 @@ RISE = (GIB, GIB, 2 * GIB, 4 * GIB, 6 * GIB, 8 * GIB)
 
 
 def test_lines_become_gpus_and_what_could_not_be_looked_at():
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"driver": "580"},
         {"gpu": 1, "name": "B", "mig": False, "link_most": [5, 16]},
         {"gpu": 0, "name": "A", "mig": True, "link_most": [None, 16]},

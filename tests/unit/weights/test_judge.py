@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from netdiag.findings import Severity
 from netdiag.weights.judge import judge, order
@@ -9,7 +10,7 @@ from tests.fakes import loads
 from tests.fakes.loads import GIB, KIB
 
 BACKWARD = {"backward": 200, "forward": 10, "near": 200}
-THREAD = {"blocked": {"fault": 8_000.0}, "waits_fault": 500, "major_faults": 2}
+THREAD: dict[str, Any] = {"blocked": {"fault": 8_000.0}, "waits_fault": 500, "major_faults": 2}
 
 
 def codes(found):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 from netdiag.weights.nvml import Watcher
 
@@ -48,7 +49,7 @@ class Nvml:
 
 
 def watched(nvml, looks=1, *, processes=False):
-    rows = []
+    rows: list[dict[str, Any]] = []
     watcher = Watcher(nvml, rows.append, clock=iter(range(0, 10**9, 1_000)).__next__)
     if watcher.start():
         for _ in range(looks):

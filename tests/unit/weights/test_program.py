@@ -52,7 +52,8 @@ def test_memory_that_reading_touches_first(faults, told):
     ],
 )
 def test_reads_past_the_page_cache(request_, cached, cause):
-    file = loads.file(requests=(loads.requests(*request_, "direct"),), cached_before=cached)
+    count, size = request_
+    file = loads.file(requests=(loads.requests(count, size, "direct"),), cached_before=cached)
     found = [one.cause for check in CHECKS for one in check(loads.case(files=[file]))]
     assert found == expect(cause)
 

@@ -67,6 +67,8 @@ def test_a_path_that_leads_to_another_file_is_not_that_file(tmp_path):
 
 def test_the_memory_of_this_machine():
     held = memory_of()
+    assert held.available is not None
+    assert held.total is not None
     assert 0 < held.available <= held.total
     assert held.limit is None or held.limit > 0
     assert memory_of(os.getpid()).limit == held.limit

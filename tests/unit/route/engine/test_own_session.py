@@ -26,8 +26,9 @@ class Server:
         key, cert = certificate.make(folder)
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(cert, key)
+        self.names: list[str | None] = []
         self.context.sni_callback = lambda _socket, name, _context: self.names.append(name)
-        self.names, self.got, self.peer, self.ended = [], b"", None, False
+        self.got, self.peer, self.ended = b"", None, False
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.thread = threading.Thread(target=self.serve)
