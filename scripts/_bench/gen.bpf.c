@@ -26,8 +26,9 @@ static long write_one(__u32 index, void *unused)
 	e->tgid = e->tid = 0;
 	e->direction = ND_SEND;
 	e->flags = 0;
-	e->reserved = 0;
-	e->reserved2 = 0;
+	e->out_of_order = e->missing = 0;
+	e->sent_tick = 0;
+	e->reserved[0] = e->reserved[1] = e->reserved[2] = 0;
 	nd_submit(io_events, e);
 	return 0;
 }

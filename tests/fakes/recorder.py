@@ -7,6 +7,7 @@ The options of the start message say how: `arm_s` (wait before armed), `error` (
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -74,7 +75,10 @@ def serve(link: Link, recording: int, options: dict[str, Any]) -> int:
         write(recording, front="gone")
         return 0
     if options.get("deaf"):
-        select.select([link], [], [], 30.0)  # until the front hangs up
+        with contextlib.suppress(EOFError, TimeoutError):
+            while link.receive(timeout_s=30.0):  # until the front hangs up
+                pass
+        return 0
     write(recording, stop=stop)
     link.send({"say": "ended"})
     return 0
