@@ -26,6 +26,8 @@ _PATH_MS = 1.0
 """Within a machine nothing is lost; there a busy processor delays acknowledgements, and probes go out."""
 _TIMER_MS = 150.0
 """The kernel's shortest retransmission timer is 200 ms; what is sent again sooner may be a mere probe."""
+_FEW_WRITES = 4
+"""Of a request in small pieces; more are an upload, which takes time of its own."""
 _DELAYED_ACK = (30.0, 48.0)
 """Milliseconds that a segment waits for an acknowledgement which the other side delays by 40 ms; the first requests
 on a connection, which need none, may be slow for reasons of their own."""
@@ -225,7 +227,9 @@ def _nagle(group: Group) -> Seen | None:
 
 
 def _wait(turn: Turn) -> float:
-    return (turn.first_byte_ns - turn.sent_ns) / 1e6
+    """Return how long the answer took, ms. What packets show as sent late is what Nagle's algorithm held back."""
+    since = turn.began_ns if 2 <= turn.sent_calls <= _FEW_WRITES else turn.sent_ns
+    return (turn.first_byte_ns - since) / 1e6
 
 
 def _spread(slow: Sequence[tuple[Link, float]]) -> float:

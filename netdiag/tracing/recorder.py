@@ -110,7 +110,7 @@ class Recorder:
                 with contextlib.suppress(BrokenPipeError):  # it did not wait any longer, and has said its last word
                     self._link.send({"do": "finish"})
             self._wait_for("ended", deadline)
-        except (EOFError, BrokenPipeError, TimeoutError, Interrupted):
+        except (EOFError, ConnectionError, TimeoutError, Interrupted):
             return False
         return True
 
