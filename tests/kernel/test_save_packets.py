@@ -64,6 +64,6 @@ def test_wireshark_opens_the_evidence(tmp_path):
     assert {stream for stream, name, _, _ in rows if name == "localhost"} == {"0", "1", "2", "3", "4"}
     comments = [comment for _, _, comment, _ in rows if comment]
     assert len(comments) == 5
-    assert all("(pid " in comment and "reuse.server-close" in comment for comment in comments)
+    assert [comment for comment in comments if "(pid " not in comment or "reuse.client-asks-close" not in comment] == []
     assert b"s3cr3t" not in file.read_bytes()
     assert b"answer answer" not in file.read_bytes()
