@@ -298,7 +298,9 @@ def _heartbeats(
 def _truncated(case: Case, group: Group, calls: Sequence[Asked], streams: Sequence[Streams]) -> Seen | None:
     """Answers whose connection the other side ended before they were whole."""
     pieces = {stream.call.row: stream for stream in streams}
-    cut = [call for call in calls if call.exact and _cut(call)]
+    # an answer of one piece that a reset cut is `tcp.reset`'s
+    whole = [call for call in calls if call.exact and _cut(call)]
+    cut = [call for call in whole if call.link.close != "rst" or call.stream is not None or call.row in pieces]
     cut += _cut_by_size(case, [call for call in calls if not call.exact and call.row in pieces])
     if not cut:
         return None
