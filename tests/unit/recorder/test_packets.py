@@ -146,9 +146,9 @@ def _exchange() -> tuple[int, int]:
 
         thread = threading.Thread(target=close)
         with socket.create_connection(listener.getsockname()) as client:
-            thread.start()
             client.sendall(hello)
             client.sendall(SECRET)
+            thread.start()  # not before: who closes with data unread resets
             ports = client.getsockname()[1], listener.getsockname()[1]
             thread.join()
         return ports
