@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +14,8 @@ from netdiag.capture.layouts import rows
 from netdiag.capture.outline import outline
 from netdiag.capture.sequence import Order
 from netdiag.capture.walker import Record
-from netdiag.decode.chain import Names
-from netdiag.decode.kept import messages, redact, session_id
+from netdiag.decode.hello_facts import HelloFacts
+from netdiag.decode.kept import messages, redact
 from netdiag.decode.tls import read
 from netdiag.recording.reader import Records
 from netdiag.tables.codes import Close, Direction, IoFlags, Role, Side, TcpFlags, TcpKind, TcpState
@@ -221,10 +219,8 @@ class Hellos:
         self.facts: list[dict[str, Any]] = []
         self.names: dict[int, str] = {}
         """By number of the connection: the host name that its client asked for, in lower case."""
-        self._known: dict[bytes, int] = {}
         self._cuts: dict[bytes, bytes] = {}
-        self._names = Names()
-        self._next = 1
+        self._told = HelloFacts(self._cut)
 
     def _cut(self, hello: bytes) -> bytes:
         key = outline(hello)
@@ -240,27 +236,10 @@ class Hellos:
     def say(self, flow: Flow, send: bool, raw: bytes, at_ns: int, whole: bool) -> None:  # noqa: FBT001
         """Take the TLS records of one side with handshake messages."""
         hello = messages(raw)
-        session, data = session_id(hello), self._cut(hello)
-        fact: dict[str, Any] = {
-            "kind": "hello",
-            "cookie": flow.number + 1,
-            "direction": "send" if send else "receive",
-            "at_ns": at_ns,
-            "whole": whole,
-            "session": session.hex() if session else None,
-        }
-        if (chain := self._names.chain(hello)) is not None:
-            fact["chain"] = chain
-        known = self._known.get(data)
-        if known is None:
-            if len(self._known) >= _MAX_KNOWN:
-                self._known.clear()
-            fact["id"] = self._known[data] = self._next
-            self._next += 1
-            fact["data"] = base64.b64encode(zlib.compress(data, 6)).decode("ascii")
-        else:
-            fact["same"] = known
-        self.facts.append(fact)
+        fact, data = self._told.fact(
+            hello, cookie=flow.number + 1, direction="send" if send else "receive", at_ns=at_ns, whole=whole
+        )
+        self.facts.append({"kind": "hello", **fact})
         if send and self.keep_names:
             found = next((one.sni for one in read(data).client_hellos if one.sni), None)
             if found is not None:

@@ -9,14 +9,11 @@ is mostly the same for each connection of a client, and is written once. Standar
 
 from __future__ import annotations
 
-import base64
 import struct
-import zlib
 from collections.abc import Iterable
-from typing import Any
 
-from netdiag.decode.chain import Names
-from netdiag.decode.kept import messages, redact, session_id
+from netdiag.decode.hello_facts import HelloFacts
+from netdiag.decode.kept import messages
 from netdiag.recorder.facts import monotonic_ns
 from netdiag.recording.format import StreamLayout
 from netdiag.recording.writer import RecordingWriter
@@ -31,8 +28,6 @@ _CHANGE_CIPHER_BYTES = 6
 """A ChangeCipherSpec record in a packet of its own is not handed on; between two hellos it says nothing."""
 _SEND = 1
 """Of `enum nd_direction`."""
-_MAX_KNOWN = 4096
-"""Different hellos that are remembered, to write each once."""
 
 
 class _Open:
@@ -65,9 +60,7 @@ class Hellos:
     def __init__(self, writer: RecordingWriter) -> None:
         self._writer = writer
         self._open: dict[tuple[int, int], _Open] = {}
-        self._known: dict[bytes, int] = {}
-        self._names = Names()
-        self._next = 1
+        self._facts = HelloFacts()
 
     def take(self, layout: StreamLayout, runs: Iterable[memoryview]) -> None:
         """Take new pieces, in the order in which the kernel wrote them."""
@@ -99,25 +92,9 @@ class Hellos:
             self._write(key, hello.began, messages(bytes(hello.raw)), whole=hello.whole)
 
     def _write(self, key: tuple[int, int], began: int, hello: bytes, *, whole: bool) -> None:
-        session, data = session_id(hello), redact(hello)
-        fact: dict[str, Any] = {
-            "cookie": key[0],
-            "direction": "send" if key[1] == _SEND else "receive",
-            "at_ns": began,
-            "whole": whole,
-            "session": session.hex() if session else None,
-        }
-        if (chain := self._names.chain(hello)) is not None:
-            fact["chain"] = chain
-        known = self._known.get(data)
-        if known is None:
-            if len(self._known) >= _MAX_KNOWN:
-                self._known.clear()
-            fact["id"] = self._known[data] = self._next
-            self._next += 1
-            fact["data"] = base64.b64encode(zlib.compress(data, 6)).decode("ascii")
-        else:
-            fact["same"] = known
+        fact, _ = self._facts.fact(
+            hello, cookie=key[0], direction="send" if key[1] == _SEND else "receive", at_ns=began, whole=whole
+        )
         self._writer.fact("hello", fact)
 
 
