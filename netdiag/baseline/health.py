@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
+from netdiag import web
 from netdiag.errors import UsageError
 from netdiag.text import safe
 
@@ -36,20 +35,13 @@ class Health:
 
 def ask(url: str) -> Health:
     """Fetch a status page or `/v1/models` once; UsageError where the URL is none."""
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise UsageError(f"--health {url.partition('?')[0]}: no http or https URL")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    shown = f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
-    request = urllib.request.Request(url, headers={"Accept": "application/json"})  # noqa: S310 - checked
-    began, body, status = time.monotonic(), b"", None
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - checked
-            status, body = int(answer.status), answer.read(_MOST)
-    except urllib.error.HTTPError as error:
-        status = error.code
-    except (OSError, ValueError):
-        status = None
+        shown = f"{web.origin(url)}{web.parts_of(url).path}"
+    except ValueError as error:
+        raise UsageError(f"--health: {error}", hint="--health https://status.example.com/api/v2/status.json") from error
+    began, body, status = time.monotonic(), b"", None
+    with contextlib.suppress(OSError):  # no answer is an answer, too
+        status, body = web.ask(url, timeout_s=_TIMEOUT_S, most=_MOST, headers={"Accept": "application/json"})
     return Health(url=shown, status=status, ms=(time.monotonic() - began) * 1e3, says=_says(body))
 
 

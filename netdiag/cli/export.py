@@ -69,9 +69,10 @@ def command(
     source = _source(found, config, slow_ms)
     with Counter() as counter:
         if endpoint is not None:
+            from netdiag import web
             from netdiag.export import otlp
 
-            say(f"sent {otlp.send(source, endpoint, counter)} messages to {endpoint}")
+            say(f"sent {otlp.send(source, endpoint, counter)} messages to {web.origin(endpoint)}")
             return
         if form == "parquet" and file is not None:
             from netdiag.export import parquet

@@ -11,13 +11,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
-from netdiag import __version__
+from netdiag import __version__, web
 from netdiag.errors import NetdiagError, Unsupported, UsageError
 from netdiag.export.source import Progress, Source, silent
 from netdiag.summary import host_of
@@ -35,6 +32,7 @@ _PHASES = ("dns_ms", "connect_ms", "tls_ms", "client_setup_ms", "queue_ms", "sen
 _CLIENT, _INTERNAL, _ERROR = 3, 1, 2
 _CUMULATIVE = 2
 _TIMEOUT_S = 10.0
+_MOST_ANSWER = 1 << 16
 _OPERATIONS = {
     "/chat/completions": "chat",
     "/messages": "chat",
@@ -298,9 +296,10 @@ def _in_hex(value: Any) -> Any:
 
 def send(source: Source, endpoint: str, progress: Progress = silent) -> int:
     """Post spans and metrics to an OTLP/HTTP endpoint and return how many messages it took."""
-    parts = urlsplit(endpoint)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise UsageError(f"--endpoint {endpoint}: no http or https URL")
+    try:
+        web.parts_of(endpoint)
+    except ValueError as error:
+        raise UsageError(f"--endpoint: {error}") from error
     base, sent = endpoint.rstrip("/"), 0
     for message in traces(source, progress):
         _post(f"{base}/v1/traces", message.SerializeToString())
@@ -310,14 +309,14 @@ def send(source: Source, endpoint: str, progress: Progress = silent) -> int:
 
 
 def _post(url: str, body: bytes) -> None:
-    request = urllib.request.Request(url, body, {"Content-Type": "application/x-protobuf"})  # noqa: S310 - checked
+    headers = {"Content-Type": "application/x-protobuf"}
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - checked
-            answer.read()
-    except urllib.error.HTTPError as error:
-        raise NetdiagError(f"the endpoint answered {error.code} to {url}") from error
+        status, _ = web.ask(url, body=body, headers=headers, timeout_s=_TIMEOUT_S, most=_MOST_ANSWER)
     except OSError as error:
-        raise NetdiagError(f"the endpoint cannot be reached: {getattr(error, 'reason', error)}") from error
+        told = getattr(error, "reason", error)
+        raise NetdiagError(f"the endpoint {web.origin(url)} cannot be reached: {told}") from error
+    if not 200 <= status < 300:
+        raise NetdiagError(f"the endpoint {web.origin(url)} answered {status}")
 
 
 def _digest(*parts: str) -> bytes:

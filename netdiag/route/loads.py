@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from netdiag import web
 from netdiag.errors import InputUnreadable
 
 __all__ = ["parse", "read"]
@@ -24,25 +21,16 @@ _MOST_PERCENT = 1000.0
 _TIMEOUT_S = 5.0
 
 
-class _Stay(urllib.request.HTTPRedirectHandler):
-    """Follows nothing: another host was not named by the user."""
-
-    def redirect_request(self, *_args: Any, **_named: Any) -> None:
-        return None
-
-
 def read(source: str) -> dict[str, float]:
     """Return load in per cent by address or place; InputUnreadable says what is wrong."""
     try:
         if source.startswith(("http://", "https://")):
-            opener = urllib.request.build_opener(_Stay)
-            with opener.open(source, timeout=_TIMEOUT_S) as answer:
-                data = answer.read(_MOST_BYTES + 1)
+            status, data = web.ask(source, timeout_s=_TIMEOUT_S, most=_MOST_BYTES + 1)
+            if not 200 <= status < 300:
+                raise InputUnreadable(f"--load {_shown(source)}: status {status}")
         else:
             data = Path(source).read_bytes()
-    except (OSError, urllib.error.URLError, ValueError) as error:
-        if isinstance(error, urllib.error.HTTPError):
-            error.close()  # it is the answer, with its connection
+    except (OSError, ValueError) as error:
         raise InputUnreadable(f"--load {_shown(source)}: {error}") from error
     if len(data) > _MOST_BYTES:
         raise InputUnreadable(f"--load {_shown(source)}: over {_MOST_BYTES} bytes")
@@ -56,8 +44,12 @@ def read(source: str) -> dict[str, float]:
 
 def _shown(source: str) -> str:
     """Return a source to name in a message: of a URL the host alone, the rest may hold secrets."""
-    parts = urllib.parse.urlsplit(source) if "://" in source else None
-    return source if parts is None else f"{parts.scheme}://{parts.hostname or '?'}/…"
+    if "://" not in source:
+        return source
+    try:
+        return f"{web.origin(source)}/…"
+    except ValueError:
+        return "URL"
 
 
 def parse(text: str) -> dict[str, float]:

@@ -67,3 +67,10 @@ def test_an_address_is_fetched_and_no_redirect_followed():
             read(f"{base}/elsewhere?token=secret")
         assert "secret" not in told.value.message
         server.shutdown()
+
+
+@pytest.mark.parametrize("source", ["http://[::1", "http://a:99999/?token=secret", "https://a/b c?token=secret"])
+def test_an_address_that_is_none_is_told_without_its_secrets(source):
+    with pytest.raises(InputUnreadable, match="--load") as told:
+        read(source)
+    assert "secret" not in told.value.message
