@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from netdiag.compare.samples import METRICS, Sample, asked, groups_of
-from netdiag.compare.statistics import Values
+from netdiag.compare.statistics import Values, quantile
 from netdiag.tables import Tables
 
 __all__ = ["DIMENSIONS", "Figures", "Scenario", "hour_of", "learn", "to_sample"]
@@ -84,9 +84,8 @@ class Figures:
         return math.sqrt(max(self.squares / self.n - mean * mean, 0.0)) / mean
 
     def percentile(self, share: float) -> float | None:
-        """Return a percentile, within 1 %; None of no values."""
-        values = self.spread(_MOST)
-        return float(values[round(share * (len(values) - 1))]) if len(values) else None
+        """Return a percentile as the summary defines it, within 1 %; None of no values."""
+        return quantile(self.spread(_MOST), share) if self.n else None
 
     def spread(self, most: int) -> Values:
         """Return values in place of those that were counted, sorted, at most so many."""
@@ -145,4 +144,4 @@ def to_sample(figures: Iterable[tuple[str, Figures]], name: str) -> Sample:
     none: Values = np.array([], np.float64)
     values = {metric: none for metric, _ in METRICS}
     values |= {"total": api.spread(_MOST), "server": service.spread(_MOST)}
-    return Sample(name=name, kind="baseline", requests=api.n, values=values, shares={})
+    return Sample(name=name, kind="baseline", requests=api.n, values=values, shares={}, causes=None)

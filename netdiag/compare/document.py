@@ -134,18 +134,25 @@ def _of(hits: tuple[int, int]) -> dict[str, Any]:
 
 
 def _causes(first: Sample, second: Sample) -> list[dict[str, Any]]:
-    rows = []
-    for code in sorted({*first.causes, *second.causes}):
-        sides = {}
-        for name, one in (("a", first), ("b", second)):
-            count, cost = one.causes.get(code, (0, 0.0))
-            each = None if cost is None or not one.requests else _number(cost / one.requests)
-            sides[name] = {"count": count, "cost_ms": None if cost is None else _number(cost), "each_ms": each}
-        change = (
-            "kept" if code in first.causes and code in second.causes else "new" if code in second.causes else "gone"
-        )
-        rows.append({"code": code, "change": change, **sides})
-    return rows
+    told = first.causes is not None and second.causes is not None
+    one, two = first.causes or {}, second.causes or {}
+    return [
+        {
+            "code": code,
+            "change": None if not told else "kept" if code in one and code in two else "new" if code in two else "gone",
+            "a": _cost(first, code),
+            "b": _cost(second, code),
+        }
+        for code in sorted({*one, *two})
+    ]
+
+
+def _cost(one: Sample, code: str) -> dict[str, Any]:
+    if one.causes is None:
+        return {"count": None, "cost_ms": None, "each_ms": None}
+    count, cost = one.causes.get(code, (0, 0.0))
+    each = None if cost is None or not one.requests else _number(cost / one.requests)
+    return {"count": count, "cost_ms": None if cost is None else _number(cost), "each_ms": each}
 
 
 def _mean(values: Values) -> float | None:

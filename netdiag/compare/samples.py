@@ -41,8 +41,8 @@ class Sample:
     """By name of `METRICS`: known values in milliseconds, sorted."""
     shares: Mapping[str, tuple[int, int]]
     """By name of `SHARES`: hits, of how many that tell."""
-    causes: Mapping[str, tuple[int, float | None]] = field(default_factory=dict)
-    """By code of a finding: cases, and what they cost in milliseconds."""
+    causes: Mapping[str, tuple[int, float | None]] | None = field(default_factory=dict)
+    """By code of a finding: cases, and what they cost in milliseconds. None: no findings were made of it."""
     started: str | None = None
 
 

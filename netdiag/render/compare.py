@@ -66,10 +66,9 @@ def _lines(one: Mapping[str, Any], *, color: bool) -> Iterator[str]:
         change = UNKNOWN if points["change"] is None else f"{points['change']:+.1f} points"
         yield f"{fit(row['metric'], 18)}{told}{change:>20}".rstrip()
     for row in one["causes"]:
-        yield cut(f"  {row['change']:<5}{row['code']}  {_costs(row)}", _WIDTH)
+        yield cut(f"  {row['change'] or UNKNOWN:<5}{row['code']}  {_costs(row)}", _WIDTH)
     for row in one["gate"]:
-        word = "RAISED" if row["raised"] else "passed"
-        yield cut(f"gate  {word}  {fit(row['rule'], 18)} {_outcome(row)}", _WIDTH)
+        yield cut(f"gate  {fit(_word(row), 8)}{fit(row['rule'], 18)} {_outcome(row)}", _WIDTH)
 
 
 def _told(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -87,11 +86,13 @@ def _paint(text: str, *, color: bool, raised: bool) -> str:
 
 
 def _verdict(one: Mapping[str, Any]) -> str:
+    if not one["gate"]:
+        return "COMPARED  without a gate"
     raised = [row["rule"] for row in one["gate"] if row["raised"]]
     if raised:
         return f"WORSE  {'; '.join(raised)}"
     known = [row for row in one["gate"] if row["p"] is not None]
-    if one["gate"] and not known:
+    if not known:
         return "UNKNOWN  too little is known to tell whether something changed"
     return "OK  no rule of the gate is raised"
 
@@ -114,11 +115,15 @@ def _share(side: Mapping[str, Any]) -> str:
     return f"{100 * side['share']:.1f} % of {format_count(side['of'])}"
 
 
+def _word(row: Mapping[str, Any]) -> str:
+    return "RAISED" if row["raised"] else "passed" if row["p"] is not None else "unknown"
+
+
 def _costs(row: Mapping[str, Any]) -> str:
     each = {letter: row[letter]["each_ms"] for letter in ("a", "b") if row[letter]["each_ms"] is not None}
     if row["change"] == "kept":
         return f"{format_ms(each.get('a'))} → {format_ms(each.get('b'))} a call" if each else ""
-    letter = "b" if row["change"] == "new" else "a"
+    letter = "b" if row["change"] == "new" or row["a"]["count"] is None else "a"
     return f"{format_ms(each[letter])} a call" if letter in each else ""
 
 
@@ -166,11 +171,11 @@ def _sections(one: Mapping[str, Any]) -> Iterator[str]:
         )
     if one["causes"]:
         yield ""
-        yield from (f"- {row['change']}: `{row['code']}` {_costs(row)}".rstrip() for row in one["causes"])
+        yield from (f"- {row['change'] or UNKNOWN}: `{row['code']}` {_costs(row)}".rstrip() for row in one["causes"])
     if one["gate"]:
         yield ""
         yield from (
-            f"- {'**raised**' if row['raised'] else 'passed'}: {row['rule']}: {_outcome(row)}" for row in one["gate"]
+            f"- {'**raised**' if row['raised'] else _word(row)}: {row['rule']}: {_outcome(row)}" for row in one["gate"]
         )
 
 

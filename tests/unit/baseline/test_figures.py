@@ -21,6 +21,17 @@ def test_percentiles_are_within_one_per_cent_and_the_rest_is_exact():
         assert found.percentile(share) == pytest.approx(np.quantile(values, share), rel=0.011)
 
 
+def test_percentiles_of_few_are_those_of_the_summary():
+    values = np.array([0.7, 0.8, 2.0, 2.5, 2.7, 3.2, 4.0, 4.1])
+    for share in (0.5, 0.9, 0.99):
+        assert Figures.of(values).percentile(share) == pytest.approx(np.quantile(values, share), rel=0.011)
+
+
+def test_a_side_of_a_comparison_knows_times_alone():
+    found = figures.to_sample([("api", Figures.of(np.array([1.0, 2.0])))], "baseline")
+    assert (found.requests, found.shares, found.causes) == (2, {}, None)
+
+
 def test_figures_add_up():
     values = np.random.default_rng(5).exponential(80, 4000)
     whole, parts = Figures.of(values), Figures.of(values[:1000])

@@ -43,6 +43,18 @@ def test_a_shift_is_told_where_it_is():
     assert found["causes"][0]["b"] == {"count": 0, "cost_ms": 0.0, "each_ms": 0.0}
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_cause_is_not_new_where_the_other_side_tells_none(turned):
+    told, _ = pair()
+    sides = (told, replace(told, causes=None)) if turned else (replace(told, causes=None), told)
+    document = build([sides], DEFAULT)
+    jsonschema.validate(json.loads(dumps(document)), SCHEMA)
+    (row,) = document["comparisons"][0]["causes"]
+    assert row["change"] is None
+    assert row["b" if turned else "a"] == {"count": None, "cost_ms": None, "each_ms": None}
+    assert row["a" if turned else "b"]["count"] == 5
+
+
 def test_the_same_input_gives_the_same_document():
     assert build([pair(3.0)], DEFAULT) == build([pair(3.0)], DEFAULT)
 

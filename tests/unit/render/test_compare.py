@@ -28,7 +28,23 @@ def test_the_verdict_comes_first_and_no_line_is_wider_than_a_terminal():
 
 def test_too_little_is_no_good_news():
     none = sample(documents.tables([]), [], name="none")
-    assert compare.table(build([(none, none)], DEFAULT)).startswith("UNKNOWN")
+    text = compare.table(build([(none, none)], DEFAULT))
+    assert text.startswith("UNKNOWN")
+    assert "passed" not in text
+    assert "passed" not in compare.markdown(build([(none, none)], DEFAULT))
+
+
+def test_without_a_gate_nothing_is_called_ok():
+    none = sample(documents.tables([]), [], name="none")
+    assert compare.table(build([(none, none)], ())).startswith("COMPARED  without a gate")
+
+
+def test_a_cause_that_only_one_side_could_tell_is_neither_new_nor_gone():
+    told = sample(calls.source().tables, [documents.finding()], name="a")
+    for sides in ((replace(told, causes=None), told), (told, replace(told, causes=None))):
+        found = build([sides], ())
+        assert f"  –    reuse.client-per-call  {20 / 7:.1f} ms a call" in compare.table(found)
+        assert "- –: `reuse.client-per-call`" in compare.markdown(found)
 
 
 def test_hostile_names_are_shown_and_not_obeyed():
