@@ -64,6 +64,8 @@ class Entry:
     refuted: str
     """What would show that the finding is wrong."""
     remedies: tuple[Remedy, ...]
+    unsaid: str | None = None
+    """Why netdiag does not say it: what it would have to see. None = it is said."""
 
     def render(self, template: str, values: Mapping[str, str]) -> str:
         """Return a template with its `{names}` filled in; an unknown name stays visible as `?`."""
@@ -138,15 +140,16 @@ def _entry(path: Path, code: str, table: Any, shared: Mapping[str, Any]) -> Entr
     where = f"{path}: {code}"
     if not code.startswith(f"{path.stem}."):
         raise InputUnreadable(f"{where} belongs into {code.partition('.')[0]}.toml")
-    _only(where, table, (*_TEXTS, "use", "advice"))
+    _only(where, table, (*_TEXTS, "use", "advice", "unsaid"))
     texts = {name: _text(where, table, name) for name in _TEXTS}
+    unsaid = _text(where, table, "unsaid") if "unsaid" in table else None
     if table.get("use", "") not in ("", *shared):
         raise InputUnreadable(f"{where}: there are no remedies called {table['use']}")
     items = [*table.get("advice", ()), *shared.get(table.get("use", ""), ())]
     remedies = tuple(_remedy(where, item) for item in items)
     if GENERIC not in {remedy.library for remedy in remedies}:
         raise InputUnreadable(f'{where}: there is no advice for library = "{GENERIC}"')
-    return Entry(code=code, remedies=remedies, **texts)
+    return Entry(code=code, remedies=remedies, unsaid=unsaid, **texts)
 
 
 def _remedy(where: str, table: Any) -> Remedy:

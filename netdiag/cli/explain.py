@@ -54,7 +54,10 @@ def command(code: str | None, format_: str, color: str, policy: str | None) -> N
         text = "[\n" + ",\n".join(dumps(clean(asdict(entry))) for entry in chosen) + "\n]\n"
     elif code is None:
         width = max((len(name) for name in entries), default=0)
-        text = "".join(f"{name:<{width}}  {entry.plain}\n" for name, entry in entries.items())
+        text = "".join(
+            f"{name:<{width}}  {'(not said yet) ' if entry.unsaid else ''}{entry.plain}\n"
+            for name, entry in entries.items()
+        )
         text += f"\nfigures, defined by the same command: {', '.join(metrics())}\n"
     elif code in metrics():
         text = definition(metrics()[code], color=wants_color(color, sys.stdout))
@@ -115,6 +118,8 @@ def page(entry: Entry, *, color: bool) -> str:
 
     paper = Paper(width=80, color=color)
     paper.line(entry.code, "bold")
+    if entry.unsaid:
+        paper.labelled("not yet", f"netdiag does not say this: {entry.unsaid}")
     for label, text in (
         ("means", entry.means),
         ("proof", entry.proof),

@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+import netdiag
 from netdiag.catalog import GENERIC, catalog, load
 from netdiag.errors import InputUnreadable
 from netdiag.libraries import rules
@@ -44,6 +46,22 @@ def test_a_client_per_call_is_answered_in_the_librarys_words(library):
     assert advice.applies_to == library
 
 
+def test_a_code_is_marked_just_where_no_module_that_is_used_says_it():
+    root = Path(netdiag.__file__).parent
+    texts = {path: path.read_text(encoding="utf-8") for path in root.rglob("*.py")}
+
+    def used(path: Path) -> bool:
+        name = ".".join(path.relative_to(root.parent).with_suffix("").parts)
+        package, _, module = name.rpartition(".")
+        asked = re.compile(rf"{re.escape(name)}\b|from {re.escape(package)} import [^\n]*(\(|\b{module}\b)")
+        return any(asked.search(text) for other, text in texts.items() if other != path)
+
+    said = "\n".join(text for path, text in texts.items() if used(path))
+    said += "\n".join(f'"route.{kind}"' for kind in re.findall(r'\bkind="([a-z-]+)"', said))  # claims puts it together
+    silent = {code for code in catalog() if f'"{code}"' not in said}
+    assert silent == {code for code, entry in catalog().items() if entry.unsaid}
+
+
 def test_values_are_filled_in_and_code_is_left_alone(tmp_path):
     path = tmp_path / "reuse.toml"
     path.write_text(PAGE)
@@ -80,6 +98,7 @@ def test_guesses_come_before_the_generic_advice_and_loaded_libraries_instead_of_
         (('"generic"', '"httpx"'), "no advice for library"),
         (('text = "do {value}"', 'text = "do"\nvalue = 3'), "are texts"),
         (('refuted = "r"', 'refuted = "r"\nuse = "nothing"'), "no remedies called nothing"),
+        (('refuted = "r"', 'refuted = "r"\nunsaid = 1'), "unsaid is missing"),
         (("reuse.x", "tcp.x"), "belongs into tcp.toml"),
         (("[codes.", "[others."), "codes is missing"),
     ],

@@ -25,6 +25,17 @@ def test_without_a_code_all_are_listed(capsys):
     assert all(name in figures for name in metrics())
 
 
+def test_what_is_not_said_yet_is_marked_in_list_page_and_json(capsys):
+    listed = call(capsys, "explain").out.partition("\n\n")[0].splitlines()
+    assert {line.split()[0] for line in listed if "(not said yet)" in line} == {
+        code for code, entry in catalog().items() if entry.unsaid
+    }
+    assert "netdiag does not say this" in call(capsys, "explain", "gpu.fragmentation").out
+    assert "netdiag does not say this" not in call(capsys, "explain", "gpu.memory-headroom").out
+    (entry,) = json.loads(call(capsys, "explain", "gpu.fragmentation", "--format", "json").out)
+    assert entry["unsaid"]
+
+
 @pytest.mark.parametrize("name", sorted(metrics()))
 def test_every_figure_has_a_definition(capsys, name):
     called = call(capsys, "explain", name)
