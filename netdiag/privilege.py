@@ -34,7 +34,6 @@ __all__ = [
     "foreign_hand",
     "has_file_capabilities",
     "has_terminal",
-    "leave_no_core",
     "no_new_privileges",
 ]
 
@@ -45,7 +44,6 @@ _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21, "CAP_PERFMON": 38, "C
 _NEEDED = ("CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN")
 _IMPLIED_BY_SYS_ADMIN = ("CAP_BPF", "CAP_PERFMON")
 
-_PR_SET_DUMPABLE = 4
 _PR_CAPBSET_DROP = 24
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT = 47
@@ -191,11 +189,6 @@ def drop(user: User | None) -> None:
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if _held():
         raise NotPermitted("the capabilities of this process could not be dropped")
-
-
-def leave_no_core() -> None:
-    """Leave no image of this process's memory, whatever ends it, and let no other process of the user read it."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def foreign_hand(path: Path) -> str | None:

@@ -15,7 +15,7 @@ import sys
 if __name__ == "__main__" and not __package__:  # `python -I FILE` leaves the package's own folder out of sys.path
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
 
-from netdiag.ebpf.memory import hold_little
+from netdiag.ebpf.memory import hold_little, leave_no_core
 from netdiag.errors import NetdiagError, UsageError
 from netdiag.recorder.link import Link
 
@@ -34,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         signal.signal(number, signal.SIG_IGN)  # the front decides when it ends; Ctrl-C reaches both
     os.chdir("/")
     os.umask(0o077)
+    leave_no_core()  # plaintext passes through here
     hold_little()
     with Link.connect(path, uid=int(uid)) as link:
         return _serve(link)

@@ -14,7 +14,7 @@ import socket
 import time
 from typing import NoReturn
 
-from netdiag import privilege
+from netdiag.ebpf.memory import leave_no_core
 
 __all__ = ["Dissection"]
 
@@ -94,7 +94,7 @@ def _live(incoming: socket.socket, recording_fd: int) -> NoReturn:
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(-1)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        privilege.leave_no_core()
+        leave_no_core()
         from netdiag.tracing.dissect import serve  # only here: the front needs nothing of what takes bytes apart
 
         low, high = _settle(incoming, recording_fd)

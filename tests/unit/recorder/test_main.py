@@ -61,6 +61,22 @@ def test_a_socket_of_somebody_else_is_not_spoken_to(tmp_path):
     assert "belongs to user" in done.stderr
 
 
+def test_it_leaves_no_image_of_its_memory():
+    """What programs send and receive passes through it. PR_GET_DUMPABLE is 3, and 0 says that nothing is left."""
+    asks = (
+        "import ctypes, sys; from netdiag.recorder import __main__ as recorder;"
+        "recorder._serve = lambda link: print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0));"
+        "recorder.main(sys.argv[1:])"
+    )
+    with Rendezvous() as meeting:
+        argv = [sys.executable, "-c", asks, "--socket", meeting.path, "--uid", str(os.geteuid())]
+        with subprocess.Popen(argv, cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, text=True) as process:
+            link = meeting.accept(lambda peer: peer.pid == process.pid, timeout_s=10)
+            said = process.communicate(timeout=10)[0]
+            link.close()
+    assert said == "0\n"
+
+
 def test_a_front_that_goes_without_a_word_ends_it(recorder):
     assert recorder.ended() == (0, "")
 
