@@ -17,10 +17,6 @@ struct pt_regs {
 #define nd_fifth_argument(ctx) ((__u64)(ctx)->r8)
 #define nd_sixth_argument(ctx) ((__u64)(ctx)->r9)
 #define ND_ARGUMENTS_IN_REGISTERS 6 /* the seventh lies on the stack, behind the return address */
-#define nd_second_argument(ctx) ((__u64)(ctx)->rsi)
-#define nd_third_argument(ctx) ((__u64)(ctx)->rdx)
-#define nd_fourth_argument(ctx) ((__u64)(ctx)->rcx)
-#define nd_fifth_argument(ctx) ((__u64)(ctx)->r8)
 #define nd_returned(ctx) ((long)(ctx)->rax)
 /* Go since 1.17, src/cmd/compile/abi-internal.md: receiver, then the parts of a slice; the goroutine */
 #define nd_go_first(ctx) ((__u64)(ctx)->rax)
@@ -44,10 +40,6 @@ struct pt_regs {
 #define nd_sixth_argument(ctx) ((ctx)->regs[5])
 #define ND_ARGUMENTS_IN_REGISTERS 8
 #define nd_seventh_argument(ctx) ((ctx)->regs[6])
-#define nd_second_argument(ctx) ((ctx)->regs[1])
-#define nd_third_argument(ctx) ((ctx)->regs[2])
-#define nd_fourth_argument(ctx) ((ctx)->regs[3])
-#define nd_fifth_argument(ctx) ((ctx)->regs[4])
 #define nd_returned(ctx) ((long)(ctx)->regs[0])
 #define nd_go_first(ctx) ((ctx)->regs[0])
 #define nd_go_second(ctx) ((ctx)->regs[1])
