@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests as HAR 1.2, which browsers' developer tools and most HTTP tools open.
 
-The format has no null: what is not known is -1 where it allows that, status 0, and the method `UNKNOWN`; members that
-start with `_` hold the truth. There are no bodies and no query strings, for none are kept.
+The format has no null: what is not known is -1 where it allows that, else 0 (status, send, wait, receive), the method
+`UNKNOWN`, and the start of the recording for an instant; members that start with `_` hold the truth. There are no
+bodies and no query strings, for none are kept.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ def entry(row: Mapping[str, Any], end: Mapping[str, Any] | None, source: Source)
         "timings": timings,
         **{key: value for key, value in served.items() if value is not None},
         "_id": row["id"],
+        "_started": row["started"],
         "_source": row["source"],
         "_error": row["error"],
         "_model": row["model"],
@@ -57,6 +59,9 @@ def entry(row: Mapping[str, Any], end: Mapping[str, Any] | None, source: Source)
         "_readerLag_ms": row["reader_lag_ms"],
         "_clientSetup_ms": row["client_setup_ms"],
         "_unattributed_ms": row["unattributed_ms"],
+        "_send_ms": row["send_ms"],
+        "_wait_ms": row["wait_ms"],
+        "_receive_ms": row["receive_ms"],
         "_total_ms": row["total_ms"],
     }
 

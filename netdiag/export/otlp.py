@@ -101,7 +101,6 @@ def _span(scope: Any, row: Mapping[str, Any], end: Mapping[str, Any] | None, see
     method = row["method"] if row["method"] in _METHODS else "_OTHER" if row["method"] else None
     span.name = "HTTP" if method in {None, "_OTHER"} else str(method)
     span.start_time_unix_nano = began
-    span.end_time_unix_nano = began + round((total or 0.0) * 1e6)
     _attributes(span.attributes, {**_http(row, end, method), **_genai(row), **_own(row)})
     failed = _error(row)
     if failed is not None:
@@ -118,6 +117,8 @@ def _span(scope: Any, row: Mapping[str, Any], end: Mapping[str, Any] | None, see
         child.start_time_unix_nano = at
         at += round(ms * 1e6)
         child.end_time_unix_nano = at
+    # the format has no unknown end: at least so long
+    span.end_time_unix_nano = at if total is None else began + round(total * 1e6)
 
 
 def _http(row: Mapping[str, Any], end: Mapping[str, Any] | None, method: str | None) -> dict[str, Any]:

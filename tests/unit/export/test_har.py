@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pytest
 from referencing import Registry, Resource
 
@@ -65,3 +67,13 @@ def test_what_is_not_known_is_said_as_the_format_can():
     assert entry["timings"]["ssl"] == 0
     assert entry["request"]["url"] == "http://198.51.100.7:8080/"
     assert entry["_source"] == "sockets"
+
+
+def test_where_the_format_wants_a_number_the_truth_is_null():
+    source = calls.source()
+    blank = dict.fromkeys(("started_ns", "send_ms", "wait_ms", "receive_ms", "reader_lag_ms", "total_ms"), np.nan)
+    lost = replace(source.tables, requests=source.tables.requests.assign(**blank))
+    entry = log(replace(source, tables=lost))["entries"][0]
+    assert [entry["timings"][name] for name in ("send", "wait", "receive")] == [0, 0, 0]
+    truth = [entry[name] for name in ("_started", "_send_ms", "_wait_ms", "_receive_ms", "_total_ms")]
+    assert truth == [None] * 5

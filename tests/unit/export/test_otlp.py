@@ -3,8 +3,10 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import numpy as np
 import pytest
 from google.protobuf.json_format import Parse
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -99,6 +101,18 @@ def test_phases_are_children_that_follow_each_other():
         assert parent.start_time_unix_nano <= child.start_time_unix_nano <= child.end_time_unix_nano
         assert child.end_time_unix_nano <= parent.end_time_unix_nano
     assert len({span.span_id for span in found}) == len(found)
+
+
+def test_a_span_whose_end_is_not_known_holds_its_phases_and_tells_no_total():
+    source = calls.source()
+    cut = replace(source.tables, requests=source.tables.requests.assign(total_ms=np.nan))
+    messages = list(otlp.traces(replace(source, tables=cut)))
+    found = spans(messages)
+    ends = {span.span_id: span.end_time_unix_nano for span in found if span.kind == 3}
+    assert all(child.end_time_unix_nano <= ends[child.parent_span_id] for child in found if child.parent_span_id)
+    parents = [span for span in found if span.kind == 3]
+    assert all(span.end_time_unix_nano > span.start_time_unix_nano for span in parents)
+    assert not any("netdiag.total_ms" in told(span.attributes) for span in parents)
 
 
 def test_the_file_form_has_identifiers_in_hex_and_is_the_same_twice():
