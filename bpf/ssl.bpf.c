@@ -143,7 +143,7 @@ static __always_inline void enter_handshake(struct pt_regs *ctx, __u64 handle, _
 
 	if (!t || !handle)
 		return;
-	if (t->handle == handle && nd_stack(ctx) <= t->stack)
+	if (t->call.handle == handle && nd_stack(ctx) <= t->call.stack)
 		return; /* SSL_connect() calls or jumps to SSL_do_handshake() */
 	h = bpf_map_lookup_elem(&tls_handshakes, &key);
 	if (!h) {
@@ -158,48 +158,62 @@ static __always_inline void enter_handshake(struct pt_regs *ctx, __u64 handle, _
 		return;
 	if (t->owed && now - t->owed_at > ND_TLS_OWED_NS)
 		t->owed = t->crowded = 0;
-	t->handle = handle;
-	t->stack = nd_stack(ctx);
-	t->cookie = 0;
-	t->mixed = 0;
-	t->processor = bpf_get_smp_processor_id();
-	t->entered = now;
+	t->outer.handle = 0;
+	if (t->call.handle && nd_stack(ctx) < t->call.stack && now - t->call.entered < ND_TLS_OPEN_NS)
+		t->outer = t->call; /* else its return was not seen */
+	t->call.handle = handle;
+	t->call.stack = nd_stack(ctx);
+	t->call.cookie = 0;
+	t->call.mixed = 0;
+	t->call.processor = bpf_get_smp_processor_id();
+	t->call.entered = now;
 	keep_open(now);
-	t->cpu = thread_cpu(now);
+	t->call.cpu = thread_cpu(now);
 }
 
 /* Whose socket? That which the call used, else that which the thread is about to send the first message on. */
-static __always_inline void bind_handshake(struct nd_tls_thread *t, struct nd_tls_handshake *h, __u64 handle, __u64 now)
+static __always_inline void bind_handshake(struct nd_tls_thread *t, struct nd_tls_handshake *h,
+					   const struct nd_tls_call *call, __u64 now)
 {
-	if (t->cookie) {
-		if (t->mixed || (h->cookie && h->cookie != t->cookie))
+	if (call->cookie) {
+		if (call->mixed || (h->cookie && h->cookie != call->cookie))
 			h->mixed = 1;
-		h->cookie = t->cookie;
+		h->cookie = call->cookie;
 		h->binding = ND_TLS_BOUND_INSIDE;
 	} else if (h->calls == 1 && !h->over) {
 		t->crowded |= t->owed > 0;
 		t->owed++;
-		t->owed_handle = handle;
+		t->owed_handle = call->handle;
 		t->owed_at = now;
 	}
 }
 
+static __always_inline void end_inner(struct nd_tls_thread *t)
+{
+	t->call = t->outer;
+	t->outer.handle = 0;
+}
+
 static __always_inline void leave_handshake(struct pt_regs *ctx, __u64 cookie, __u64 now)
 {
-	__u64 id = bpf_get_current_pid_tgid(), used, inside, handle;
+	__u64 id = bpf_get_current_pid_tgid(), used, inside, stack = nd_stack(ctx) - ND_RETURN_BYTES;
 	struct nd_tls_thread *t = bpf_map_lookup_elem(&tls_threads, &id);
 	struct nd_tls_key key = { .tgid = id >> 32 };
 	struct nd_tls_handshake *h;
+	struct nd_tls_call call;
 
-	if (!t || !t->handle || nd_stack(ctx) - ND_RETURN_BYTES < t->stack)
+	if (!t || !t->call.handle || stack < t->call.stack)
 		return; /* a call inside the one that is timed */
-	key.handle = handle = t->handle;
-	t->handle = 0;
+	if (t->outer.handle && stack >= t->outer.stack)
+		end_inner(t); /* whose return was not seen */
+	call = t->call;
+	end_inner(t);
+	key.handle = call.handle;
 	h = bpf_map_lookup_elem(&tls_handshakes, &key);
 	if (!h)
 		return;
-	inside = now - t->entered;
-	used = cpu_used(t->cpu, t->processor, inside, now);
+	inside = now - call.entered;
+	used = cpu_used(call.cpu, call.processor, inside, now);
 	h->inside += inside;
 	h->cpu += used;
 	h->cpu_unknown |= !used;
@@ -207,7 +221,7 @@ static __always_inline void leave_handshake(struct pt_regs *ctx, __u64 cookie, _
 	h->calls++;
 	h->result = nd_returned(ctx);
 	h->over = worked(cookie, nd_returned(ctx));
-	bind_handshake(t, h, handle, now);
+	bind_handshake(t, h, &call, now);
 	if (h->over)
 		write_handshake(cookie, h, now);
 }

@@ -59,6 +59,27 @@ while sys.stdin in __import__("select").select([sys.stdin], [], [], 0)[0] or don
         print(done, flush=True)
 """
 
+# While the library makes the first message of one handshake, it calls the program, which begins another one in memory.
+CALLED_BACK = """
+import json, os, socket, ssl, sys
+context = ssl.create_default_context(cafile=sys.argv[2])
+begun = []
+def called(*_):
+    if not begun:
+        begun.append(ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="other"))
+        try:
+            begun[0].do_handshake()
+        except ssl.SSLWantReadError:
+            pass
+context._msg_callback = called
+sock = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=float(sys.argv[3]) or None)
+port = sock.getsockname()[1]
+secure = context.wrap_socket(sock, server_hostname="localhost")
+os.write(1, (json.dumps([port, len(begun)]) + "\\n").encode())
+begun.clear()
+secure.close()
+"""
+
 
 class Server:
     """A TLS server on loopback in a thread of the test, which is not traced."""
@@ -237,6 +258,19 @@ def test_each_of_many_handshakes_at_once_gets_its_own_connection(trace, program,
     assert sorted(bound) == sorted(done)
     late = [abs(done[port] - ended) / 1e6 for port, ended in zip(bound, calls["ended_ns"], strict=True)]
     assert max(late) < 15  # a neighbour's ended 20 ms earlier or later
+
+
+@pytest.mark.parametrize("timeout", [0.0, 5.0])  # the library waits for the server, or the program does
+def test_a_handshake_that_begins_inside_another_takes_nothing_from_it(trace, program, server, timeout):
+    _, tables, [[port, begun]] = run(
+        trace, program(sys.executable, "-I", "-c", CALLED_BACK, server.port, server.cert, timeout)
+    )
+    assert begun == 1
+    calls = tables.tls_calls
+    assert list(zip(ports(tables, calls), calls["ok"], calls["binding"], strict=True)) == [
+        (port, True, "calls"),
+        (None, False, None),
+    ]
 
 
 def test_a_refused_certificate_is_a_handshake_that_did_not_work(trace, program, server):

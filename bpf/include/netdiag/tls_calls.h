@@ -41,19 +41,26 @@ struct nd_tls_handshake {
 	__u8 reserved[7];
 };
 
-struct nd_tls_thread {
-	__u64 handle; /* of the handshake call that this thread is in; 0 = in none */
+/* A handshake call that a thread is in. */
+struct nd_tls_call {
+	__u64 handle; /* 0 = in none */
 	__u64 entered;
 	__u64 stack;
 	__u64 cpu;
 	__u64 cookie; /* of the socket that this call read or wrote */
+	__u32 processor;
+	__u8 mixed;
+	__u8 reserved[3];
+};
+
+struct nd_tls_thread {
+	struct nd_tls_call call; /* the innermost */
+	struct nd_tls_call outer; /* a library calls the program back, which may begin another handshake meanwhile */
 	__u64 owed_handle; /* the one whose first message still has to be sent */
 	__u64 owed_at;
 	__u32 owed; /* so many have to be sent */
-	__u32 processor;
-	__u8 mixed;
 	__u8 crowded; /* more than one had to be sent at once: none of them can be told apart */
-	__u8 reserved[6];
+	__u8 reserved[3];
 };
 
 struct {
@@ -109,10 +116,10 @@ static __always_inline void nd_note_tls_io(__u64 cookie, bool first, __u64 now)
 	t = bpf_map_lookup_elem(&tls_threads, &id);
 	if (!t)
 		return;
-	if (t->handle) {
-		if (t->cookie && t->cookie != cookie)
-			t->mixed = 1;
-		t->cookie = cookie;
+	if (t->call.handle) {
+		if (t->call.cookie && t->call.cookie != cookie)
+			t->call.mixed = 1;
+		t->call.cookie = cookie;
 	} else if (first && t->owed) {
 		nd_pay_owed(t, id, cookie, now);
 	}
