@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import IO, Any
 
 from netdiag.findings import Finding, Severity
-from netdiag.units import format_bytes, format_ms
+from netdiag.units import UNKNOWN, format_bytes, format_ms
 from netdiag.weights.case import make
 
 __all__ = ["Child", "Gpu", "claims", "gpus_of", "phases_of", "to_json"]
@@ -95,10 +95,16 @@ def gpus_of(rows: Sequence[Mapping[str, Any]], start_ns: int) -> tuple[list[Gpu]
     for row in rows:
         at_ms = (row.get("at_ns", start_ns) - start_ns) / 1e6
         index = int(row.get("gpu", -1))
-        if index >= 0:
+        if "event" in row:
+            if index < 0 and len(found) == 1:  # it can be of no other
+                index = next(iter(found))
+            if index >= 0:
+                gpu = found.setdefault(index, Gpu(index=index))
+                gpu.events.append((at_ms, str(row["event"]), int(row["data"])))
+            else:
+                missing.append(("GPU", f"which one reported {row['event']} {row['data']} at {format_ms(at_ms)}"))
+        elif index >= 0:
             _take(found.setdefault(index, Gpu(index=index)), row, at_ms)
-        elif "event" in row and found:  # NVML says which one by a handle that means nothing outside
-            next(iter(found.values())).events.append((at_ms, str(row["event"]), int(row["data"])))
     driver = next((row["driver"] for row in rows if "driver" in row), None)
     hung = [row for row in rows if "hung" in row]
     words = None
@@ -174,18 +180,19 @@ def claims(gpus: Sequence[Gpu]) -> Iterator[Finding]:
 
 
 def _link(gpu: Gpu) -> Iterator[Finding]:
-    replays = gpu.replays[-1] - gpu.replays[0] if len(gpu.replays) > 1 else 0
+    replays = gpu.replays[-1] - gpu.replays[0] if len(gpu.replays) > 1 else None
     moved = len(gpu.counters) > 1 and gpu.counters[-1][2] - gpu.counters[0][2] >= 256 * _MIB
     best = max(gpu.links, default=None)
     narrow = best is not None and gpu.link_most is not None and moved and (
         best[0] < gpu.link_most[0] or max(link[1] for link in gpu.links) < gpu.link_most[1]
     )  # fmt: skip
-    if not narrow and replays < 100:
+    if not narrow and (replays is None or replays < 100):
         return
     now = _link_words(best)
     yield make(
         "gpu.pcie-degraded", severity=Severity.WARNING, confidence=0.85 if narrow else 0.6, wall_ms=None,
-        values={"gpu": str(gpu.index), "now": now, "best": _link_words(gpu.link_most), "replays": f"{replays:,}"},
+        values={"gpu": str(gpu.index), "now": now, "best": _link_words(gpu.link_most),
+                "replays": UNKNOWN if replays is None else f"{replays:,}"},
         what_if="at full width and speed copies take as much less",
     )  # fmt: skip
 

@@ -9,6 +9,7 @@ sampled PCIe throughput never: that call sleeps. All calls are made by one threa
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import sys
@@ -178,12 +179,19 @@ class Watcher:
             for _ in range(16):
                 event = self.nvml.nvmlEventSetWait_v2(self._events, 0)
                 kind = _EVENTS.get(int(event.eventType), f"event {int(event.eventType):#x}")
-                self.say({"event": kind, "data": int(event.eventData), "at_ns": self.clock()})
+                row = {"event": kind, "data": int(event.eventData), "at_ns": self.clock()}
+                of = next((at for at, one in enumerate(self._handles) if _same(one, event.device)), None)
+                self.say(row if of is None else {"gpu": of, **row})
         except self.nvml.NVMLError:  # a timeout: nothing happened
             return
         finally:
             self.doing = None
             self.spent_ns += self.clock() - began
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two handles, pointers of the driver's, are of the same GPU."""
+    return bool(one and other) and ctypes.cast(one, ctypes.c_void_p).value == ctypes.cast(other, ctypes.c_void_p).value
 
 
 def _text(value: Any) -> str | None:

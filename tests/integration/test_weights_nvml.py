@@ -82,6 +82,11 @@ def test_the_scene(library, scene, code):
     assert codes([gpu]) == {code}
 
 
+def test_an_error_is_told_of_the_gpu_that_had_it(library):
+    (first, second), missing, _ = watched(library, "second", 1.5)
+    assert (codes([first]), codes([second]), missing) == (set(), {"gpu.throttled-or-xid"}, [])
+
+
 @pytest.mark.parametrize("scene", ["denied", "mig", "race"])
 def test_what_may_not_be_asked_leaves_the_rest(library, scene):
     (gpu,), _, rows = watched(library, scene, 1.5)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A libnvidia-ml.so.1 without a GPU. The environment variable FAKE_NVML names what it plays: ramp, kv, leak, lost,
- * denied, mig, hung, xid, throttled, narrow, nodriver, race. Built with -DOLD it has none of the newer functions.
+ * denied, mig, hung, xid, second (an Xid of the second of two), throttled, narrow, nodriver, race. Built with -DOLD it
+ * has none of the newer functions.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -87,7 +88,7 @@ int nvmlSystemGetDriverVersion(char *to, unsigned room)
 
 int nvmlDeviceGetCount_v2(unsigned *count)
 {
-	*count = 1;
+	*count = plays("second") ? 2 : 1;
 	return OK;
 }
 
@@ -172,10 +173,10 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struc
 	if (plays("denied"))
 		return NO_PERMISSION;
 	if (!to || *count < 1 || (plays("race") && !told++)) {
-		*count = 1;
+		*count = plays("second") ? 2 : 1;
 		return TOO_SMALL;
 	}
-	*count = 1;
+	*count = plays("second") ? 2 : 1;
 	to->pid = 4711;
 	to->used = used();
 	to->instance = to->compute = plays("mig") ? 3 : ~0U;
@@ -252,9 +253,10 @@ int nvmlEventSetWait_v2(void *set, struct event *event, unsigned timeout)
 {
 	(void)set;
 	(void)timeout;
-	if (!plays("xid") || passed() < 0.5 || told++)
+	if ((!plays("xid") && !plays("second")) || passed() < 0.5 || told++)
 		return TIMEOUT;
 	memset(event, 0, sizeof(*event));
+	event->device = (void *)(uintptr_t)(plays("second") ? 2 : 1);
 	event->kind = 8;
 	event->data = 31;
 	return OK;

@@ -49,6 +49,24 @@ def test_lines_become_gpus_and_what_could_not_be_looked_at():
     assert gpus_of([], 0) == ([], [])
 
 
+def test_an_event_is_of_the_gpu_that_it_names_or_of_none():
+    two: list[dict[str, Any]] = [{"gpu": 0, "name": "A"}, {"gpu": 1, "name": "B"}]
+    xid = {"event": "Xid", "data": 79, "at_ns": at(5)}
+    (first, second), missing = gpus_of([*two, {"gpu": 1, **xid}], 0)
+    assert (first.events, second.events, missing) == ([], [(5.0, "Xid", 79)], [])
+    (first, second), ((_, why),) = gpus_of([*two, xid], 0)
+    assert (first.events, second.events) == ([], [])
+    assert "Xid 79" in why
+    (only,), missing = gpus_of([two[0], xid], 0)
+    assert (only.events, missing) == ([(5.0, "Xid", 79)], [])
+
+
+def test_replays_that_nobody_counted_are_unknown():
+    gpu = Gpu(index=0, links=[(5, 8)], link_most=(5, 16), counters=[(0.0, 0, 0), (100.0, 0, GIB)])
+    (found,) = claims([gpu])
+    assert "– replays" in found.evidence[0].note
+
+
 def test_a_driver_that_hung_is_the_trouble_of_all_gpus():
     rows = [{"gpu": 0, "name": "A"}, {"hung": "nvmlX", "since_ns": at(1_000), "at_ns": at(3_500)}]
     (gpu,), missing = gpus_of(rows, 0)
