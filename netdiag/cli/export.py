@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -17,12 +14,14 @@ from netdiag.errors import NetdiagError, UsageError
 from netdiag.export import FORMATS, LISTS
 
 if TYPE_CHECKING:
+    from netdiag.cli.progress import Counter
     from netdiag.cli.results import Examined
     from netdiag.export.source import Source
     from netdiag.recording.reader import Recording
 
 __all__ = ["command"]
 
+_Made = TypeVar("_Made")
 _FOLDERS = ("parquet",)
 _PACKETS_HINT = "trace with --save-packets FILE to have them"
 
@@ -77,12 +76,12 @@ def command(
         if form == "parquet" and file is not None:
             from netdiag.export import parquet
 
-            say(f"wrote {_folder(lambda: parquet.write(source, file, counter), file)} files below {file}")
+            say(f"wrote {len(_folder(lambda: parquet.write(source, file, counter), file))} files below {file}")
             return
         if form == "csv" and rows is None and file is not None:
             from netdiag.export.texts import csv_lines
 
-            file.mkdir(parents=True, exist_ok=True)
+            _folder(lambda: file.mkdir(parents=True, exist_ok=True), file)
             for kind in LISTS:
                 _stream(csv_lines(source, kind, counter), file / f"{kind}.csv")
         else:
@@ -128,56 +127,36 @@ def _source(found: Recording, config: Path | None, slow_ms: float) -> Source:
     )
 
 
-def _lines(source: Source, form: str, rows: str | None, counter: object) -> Iterable[str]:
+def _lines(source: Source, form: str, rows: str | None, counter: Counter) -> Iterable[str]:
     from netdiag.export import har, otlp, texts
 
     if form == "csv":
-        return texts.csv_lines(source, rows or LISTS[0], counter)  # type: ignore[arg-type]
+        return texts.csv_lines(source, rows or LISTS[0], counter)
     if form == "har":
-        return har.lines(source, counter)  # type: ignore[arg-type]
+        return har.lines(source, counter)
     if form == "otlp":
-        return otlp.lines(source, counter)  # type: ignore[arg-type]
+        return otlp.lines(source, counter)
     return texts.json_lines(source)
 
 
-def _folder(write: object, folder: Path) -> int:
+def _folder(write: Callable[[], _Made], folder: Path) -> _Made:
     try:
-        return len(write())  # type: ignore[operator]
+        return write()
     except OSError as error:
         raise UsageError(f"-o {folder}: {error.strerror}") from error
 
 
 def _stream(lines: Iterable[str], file: Path | None) -> None:
-    """Write pieces of text to a file, which is whole or not there at all, or to standard output."""
-    if file is None:
-        sys.stdout.flush()
-        for line in lines:
-            sys.stdout.buffer.write(line.encode("utf-8"))
-        sys.stdout.flush()
-        return
-    try:
-        descriptor, name = tempfile.mkstemp(dir=file.resolve().parent, prefix=f".{file.name}.")
-        try:
-            with os.fdopen(descriptor, "wb", 1 << 20) as out:
-                for line in lines:
-                    out.write(line.encode("utf-8"))
-            mask = os.umask(0)
-            os.umask(mask)
-            Path(name).chmod(0o666 & ~mask)
-            Path(name).replace(file.resolve())
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
-    except OSError as error:
-        raise UsageError(f"-o {file}: {error.strerror}") from error
+    from netdiag.cli.results import write_pieces
+
+    write_pieces((line.encode("utf-8") for line in lines), file, sys.stdout)
 
 
 def _packets(found: Recording, file: Path | None, config: Path | None, slow_ms: float) -> None:
     """Write the packets of connections that findings name, as `trace --save-packets` does."""
     from netdiag.capture import evidence
     from netdiag.cli.options import Output
-    from netdiag.cli.results import examine, say
+    from netdiag.cli.results import examine, say, write_pieces
 
     kept = found.facts_of("packet")
     if not kept:
@@ -185,12 +164,6 @@ def _packets(found: Recording, file: Path | None, config: Path | None, slow_ms: 
     examined: Examined = examine(found, Output(config=config, slow_ms=slow_ms))
     chosen = evidence.select(kept, found.header["clock"], examined.document)
     data = evidence.pcapng(chosen, comment=f"netdiag: {len(chosen)} packets of connections that findings name")
-    if file is None:
-        sys.stdout.buffer.write(data)
-        sys.stdout.flush()
-        return
-    try:
-        file.write_bytes(data)
-    except OSError as error:
-        raise UsageError(f"-o {file}: {error.strerror}") from error
-    say(f"wrote {len(chosen)} packets to {file}")
+    write_pieces([data], file, sys.stdout)
+    if file is not None:
+        say(f"wrote {len(chosen)} packets to {file}")

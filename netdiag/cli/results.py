@@ -8,7 +8,7 @@ import io
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ __all__ = [
     "say",
     "silence",
     "write",
+    "write_pieces",
     "write_text",
 ]
 
@@ -39,6 +40,7 @@ FAILED = 3
 """Exit status when `--fail-on` or `--assert` says no."""
 
 _SEVERITIES = ("info", "warning", "critical")
+_BUFFER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,29 +92,38 @@ def reserve(file: Path | None) -> int | None:
 
 def write_text(text: str, file: Path | None, fallback: TextIO | None, reserved: int | None = None) -> None:
     """Write to a file, which is whole or not there at all, or to a stream; to `reserved` in place of the file."""
-    if file is None:
-        _to_stream(text, fallback)
+    if file is None or reserved is None:
+        write_pieces([text.encode("utf-8")], file, fallback)
         return
     try:
-        if reserved is not None:
-            os.ftruncate(reserved, 0)
-            with os.fdopen(reserved, "wb") as out:
-                out.write(text.encode("utf-8"))
-            return
-        _replace(file, text.encode("utf-8"))
+        os.ftruncate(reserved, 0)
+        with os.fdopen(reserved, "wb") as out:
+            out.write(text.encode("utf-8"))
     except OSError as error:
         raise UsageError(f"-o {file}: {error.strerror}") from error
 
 
-def _to_stream(text: str, stream: TextIO | None) -> None:
+def write_pieces(pieces: Iterable[bytes], file: Path | None, fallback: TextIO | None) -> None:
+    """Write what need not be in memory as a whole: to a file, which is whole or not there at all, or to a stream."""
+    if file is None:
+        _to_stream(pieces, fallback)
+        return
+    try:
+        _replace(file, pieces)
+    except OSError as error:
+        raise UsageError(f"-o {file}: {error.strerror}") from error
+
+
+def _to_stream(pieces: Iterable[bytes], stream: TextIO | None) -> None:
     if stream is None:  # Python's word for a descriptor that was closed before it started
         raise NetdiagError("the results have nowhere to go: the output is closed", hint="-o FILE writes them to a file")
     try:
-        if hasattr(stream, "buffer"):
-            stream.flush()
-            stream.buffer.write(text.encode("utf-8"))  # bytes: a locale that is not UTF-8 must not change what is said
-        else:
-            stream.write(text)
+        stream.flush()
+        for piece in pieces:
+            if hasattr(stream, "buffer"):
+                stream.buffer.write(piece)  # bytes: a locale that is not UTF-8 must not change what is said
+            else:
+                stream.write(piece.decode("utf-8"))
         stream.flush()
     except BrokenPipeError:
         raise
@@ -127,18 +138,19 @@ def silence(stream: TextIO) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _replace(file: Path, data: bytes) -> None:
+def _replace(file: Path, pieces: Iterable[bytes]) -> None:
     if file.exists() and not file.is_file():  # a pipe or a device is written to, not replaced
-        file.write_bytes(data)
+        with file.open("wb") as out:
+            out.writelines(pieces)
         return
     target = file.resolve()  # a link keeps pointing to what it points to
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        with os.fdopen(descriptor, "wb") as out:
-            out.write(data)
+        with os.fdopen(descriptor, "wb", _BUFFER_BYTES) as out:
+            out.writelines(pieces)
         Path(name).chmod(_mode(target))
         Path(name).replace(target)
-    except OSError:
+    except BaseException:
         with contextlib.suppress(OSError):
             Path(name).unlink()
         raise

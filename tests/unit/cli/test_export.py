@@ -5,10 +5,13 @@ import base64
 import csv
 import io
 import json
+import os
 import shutil
 import socket
 import struct
 import subprocess
+import sys
+import threading
 
 import pytest
 
@@ -27,6 +30,35 @@ def test_to_standard_output_and_to_a_file(capsys, tmp_path, form):
     assert written.out == ""
     assert (tmp_path / "x").read_bytes().decode() == printed.out
     assert {path.name for path in tmp_path.iterdir()} == {"calls.netdiag", "x"}
+
+
+@pytest.mark.parametrize("form", ["json", "har", "csv"])
+def test_a_pipe_is_written_to_and_not_replaced(capsys, tmp_path, form):
+    recording, pipe = recording_file(tmp_path), tmp_path / "pipe"
+    rows = ["--rows", "requests"] if form == "csv" else []
+    os.mkfifo(pipe)
+    got = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    assert call(capsys, "export", recording, "--to", form, "-o", pipe, *rows).status == 0
+    reader.join(timeout=10)
+    assert pipe.is_fifo()
+    assert got[0].decode() == call(capsys, "export", recording, "--to", form, *rows).out
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+def test_a_place_that_cannot_be_written_is_told(capsys, tmp_path, form):
+    (tmp_path / "file").write_text("")
+    called = call(capsys, "export", recording_file(tmp_path), "--to", form, "-o", tmp_path / "file" / "x")
+    assert called.status == 2
+    assert "Not a directory" in called.err
+
+
+def test_without_standard_output_there_is_nowhere_to_go(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    called = call(capsys, "export", recording_file(tmp_path), "--to", "har")
+    assert called.status == 1
+    assert "nowhere to go" in called.err
 
 
 def test_json_is_what_analyze_prints(capsys, tmp_path):
