@@ -67,9 +67,9 @@ def _first_touch(case: Case) -> Iterator[Finding]:
 def _direct(case: Case) -> Iterator[Finding]:
     for file in case.files:
         for one in file.asked("direct"):
-            if one.bytes < LEAST_BYTES / 2:
+            mean = one.mean_bytes
+            if mean is None or one.bytes < LEAST_BYTES / 2:
                 continue
-            mean = one.mean_bytes or 0.0
             facts = {"requests": f"{one.count:,}", "mean": size(mean), "each": format_ms(one.mean_ms)}
             warm = file.cached_before / file.size
             cost = case.identity.ms("read-blocked", "kernel-blocked") if case.mine(file) else None

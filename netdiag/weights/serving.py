@@ -191,23 +191,24 @@ def claims(before: Sequence[Look], after: Sequence[Look], *, limit: int | None =
 
 
 def _claims(first: Look, look: Look, limit: int | None) -> Iterator[Finding]:
-    waiting = min(first.waiting or 0.0, look.waiting or 0.0)
-    preempted = look.counters.get("preemptions", 0.0) - first.counters.get("preemptions", 0.0)
-    saturated = (look.kv_usage or 0.0) > 0.9 and preempted > 0
+    waiting = None if first.waiting is None or look.waiting is None else min(first.waiting, look.waiting)
+    earlier, later = first.counters.get("preemptions"), look.counters.get("preemptions")
+    preempted = None if earlier is None or later is None else later - earlier
+    saturated = look.kv_usage is not None and look.kv_usage > 0.9 and preempted is not None and preempted > 0
     if saturated:
         yield make(
             "serving.kv-saturated", severity=Severity.WARNING, confidence=0.85, wall_ms=None,
             values={"usage": format_percent(look.kv_usage), "preempted": f"{preempted:,.0f}"},
             what_if="without preemptions no request is computed twice",
         )  # fmt: skip
-    elif limit and waiting > 0 and look.running is not None and look.running < 0.5 * limit:
+    elif limit and waiting and look.running is not None and look.running < 0.5 * limit:
         yield make(
             "serving.batch-underfilled", severity=Severity.WARNING, confidence=0.7, wall_ms=None,
             values={"running": f"{look.running:,.0f}", "limit": f"{limit:,}", "waiting": f"{waiting:,.0f}"},
             what_if=f"room for {limit - look.running:,.0f} more at once",
         )  # fmt: skip
     queue, ttft = mean_s(first, look, "queue"), mean_s(first, look, "ttft")
-    if queue is None or ttft is None or waiting <= 0 or queue <= 0.5 * ttft or saturated:
+    if queue is None or ttft is None or not waiting or queue <= 0.5 * ttft or saturated:
         return
     ended = look.sums["queue"][1] - first.sums["queue"][1]
     yield make(

@@ -38,9 +38,9 @@ def inputs(case: Case) -> Iterator[Finding]:
 
 def _input(case: Case, file: File) -> Finding | None:  # noqa: C901, PLR0911 - one return per cause
     asked = _main_requests(file)
-    if asked is None or asked.bytes < LEAST_BYTES / 4:
+    mean = asked.mean_bytes if asked is not None else None
+    if asked is None or mean is None or asked.bytes < LEAST_BYTES / 4:
         return None
-    mean = asked.mean_bytes or 0.0
     way = walk(file)
     share_of_bytes = asked.bytes / max(sum(r.bytes for f in case.files for r in f.requests), 1)
     cost = case.waited_ms * share_of_bytes
@@ -122,7 +122,11 @@ def _thrash(case: Case, file: File, asked: Requests, cost: float, facts: Mapping
         return finding(
             case, "weights.cache-thrash", file, cost_ms=again, confidence=0.85, values=values, what_if=what_if
         )
-    return finding(case, "weights.read-twice", file, cost_ms=again, confidence=0.8, values=values, what_if=what_if)
+    known = file.cached_after is not None or file.evicted is not None  # else it may have left memory unseen
+    return finding(
+        case, "weights.read-twice", file, cost_ms=again, confidence=0.8 if known else 0.6, values=values,
+        what_if=what_if,
+    )  # fmt: skip
 
 
 def hidden(case: Case) -> Iterator[Finding]:

@@ -80,6 +80,14 @@ def test_a_full_cache_is_one_cause():
     assert codes(vllm(usage=0.97), vllm(usage=0.97)) == []  # full and nobody thrown out: good use
 
 
+@pytest.mark.parametrize("member", ["num_preemptions", "kv_cache", "num_requests_waiting"])
+def test_what_one_look_does_not_tell_is_no_rise_from_nothing(member):
+    full = {"waiting": 9, "usage": 0.97, "preempted": 4}
+    page = VLLM % {**QUIET, **full}
+    silent = "\n".join(line for line in page.splitlines() if member not in line)
+    assert codes(looks(silent), looks(page), limit=None) == []
+
+
 def test_a_batch_with_room_while_requests_wait():
     busy = {"waiting": 9, "running": 4}
     assert codes(vllm(**busy), vllm(**busy), limit=64) == ["serving.batch-underfilled"]

@@ -73,6 +73,12 @@ def test_what_was_fetched_twice(file, memory, expected):
     assert codes(loads.file(**TWICE, **file), memory=memory) == [expected]
 
 
+@pytest.mark.parametrize(("known", "confidence"), [({"cached_after": GIB}, 0.8), ({"evicted": 0}, 0.8), ({}, 0.6)])
+def test_where_nothing_tells_that_it_stayed_in_memory_it_is_less_sure(known, confidence):
+    (found,) = inputs(loads.case(loads.thread(blocked=WAITING), [loads.file(**TWICE, **known)]))
+    assert (found.code, found.confidence) == ("weights.read-twice", confidence)
+
+
 def test_the_second_fetch_alone_is_the_cost():
     (found,) = inputs(loads.case(loads.thread(blocked=WAITING), [loads.file(**TWICE, cached_after=GIB)]))
     assert found.cost_ms == pytest.approx(4_000.0)
