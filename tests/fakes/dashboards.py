@@ -129,3 +129,17 @@ def press(
             return text_of(app)
 
     return asyncio.run(run())
+
+
+def picture(keys: Sequence[str], size: tuple[int, int]) -> str:
+    """Return a picture (SVG) of a calm dashboard after keys."""
+
+    async def run() -> str:
+        app = Dashboard(None, snapshot=snapshot(), calm=True)
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await pilot.press(*keys)
+            await pilot.pause()
+            return app.export_screenshot(title="netdiag live")
+
+    return asyncio.run(run())
