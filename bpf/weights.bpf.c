@@ -64,95 +64,47 @@ int BPF_PROG(weights_exit, struct task_struct *task)
 SEC("tp_btf/mm_filemap_fault")
 int BPF_PROG(weights_fault, struct address_space___w *mapping, unsigned long index)
 {
-	__u32 weight = weigh(mapping);
-	struct nd_thread *t;
-	struct inode *inode;
-	struct nd_file *f;
-	__u64 now;
+	struct nd_touch touch = touched(mapping);
+	struct nd_file *f = touch.file;
 
-	if (!weight)
-		return 0;
-	t = current_thread();
-	if (!t)
-		return 0;
-	now = bpf_ktime_get_ns();
-	inode = BPF_CORE_READ(mapping, host);
-	f = file_of(t, inode, now);
 	if (!f)
 		return 0;
-	f->e.faults += weight;
-	if (f->last_fault != ~0ULL && f->last_fault != index) {
-		if (index > f->last_fault)
-			f->e.faults_forward += weight;
-		else
-			f->e.faults_backward += weight;
-		if (ND_APART(index, f->last_fault) <= ND_NEAR_PAGES)
-			f->e.faults_near += weight;
-	}
-	f->last_fault = index;
-	finish_file(f, inode, now);
+	f->e.faults += touch.weight;
+	note_step(index, touch.weight, &f->last_fault, &f->e.faults_forward, &f->e.faults_backward, &f->e.faults_near);
+	finish_file(f, touch.inode, touch.now);
 	return 0;
 }
 
+/* After a fault the same range comes again. */
 SEC("tp_btf/mm_filemap_map_pages")
 int BPF_PROG(weights_around, struct address_space___w *mapping, unsigned long first, unsigned long last)
 {
-	__u32 weight = weigh(mapping);
-	struct nd_thread *t;
-	struct inode *inode;
-	struct nd_file *f;
-	__u64 now;
+	struct nd_touch touch = touched(mapping);
+	struct nd_file *f = touch.file;
 
-	if (!weight)
-		return 0;
-	t = current_thread();
-	if (!t)
-		return 0;
-	now = bpf_ktime_get_ns();
-	inode = BPF_CORE_READ(mapping, host);
-	f = file_of(t, inode, now);
 	if (!f)
 		return 0;
-	f->e.around += weight;
-	f->e.around_pages += weight * (last - first + 1);
-	if (f->last_around != ~0ULL && f->last_around != first) { /* after a fault the same range comes again */
-		if (first > f->last_around)
-			f->e.around_forward += weight;
-		else
-			f->e.around_backward += weight;
-		if (ND_APART(first, f->last_around) <= ND_NEAR_PAGES)
-			f->e.around_near += weight;
-	}
-	f->last_around = first;
-	finish_file(f, inode, now);
+	f->e.around += touch.weight;
+	f->e.around_pages += touch.weight * (last - first + 1);
+	note_step(first, touch.weight, &f->last_around, &f->e.around_forward, &f->e.around_backward, &f->e.around_near);
+	finish_file(f, touch.inode, touch.now);
 	return 0;
 }
 
 SEC("tp_btf/mm_filemap_get_pages")
 int BPF_PROG(weights_get, struct address_space___w *mapping, unsigned long first, unsigned long last)
 {
-	__u32 weight = weigh(mapping);
-	struct nd_thread *t;
-	struct inode *inode;
-	struct nd_file *f;
-	__u64 now;
+	struct nd_touch touch = touched(mapping);
+	struct nd_file *f = touch.file;
 
-	if (!weight)
-		return 0;
-	t = current_thread();
-	if (!t)
-		return 0;
-	now = bpf_ktime_get_ns();
-	inode = BPF_CORE_READ(mapping, host);
-	f = file_of(t, inode, now);
 	if (!f)
 		return 0;
-	f->e.gets += weight;
+	f->e.gets += touch.weight;
+	f->e.get_pages += touch.weight * (last - first + 1);
 	if (f->last_get != ~0ULL && first < f->last_get)
-		f->e.gets_backward += weight;
+		f->e.gets_backward += touch.weight;
 	f->last_get = first;
-	f->e.get_pages += weight * (last - first + 1);
-	finish_file(f, inode, now);
+	finish_file(f, touch.inode, touch.now);
 	return 0;
 }
 

@@ -150,7 +150,42 @@ static __always_inline __u32 weigh(const void *mapping)
 	return ++r->turn & 15 ? 0 : 16;
 }
 
+/* The current thread's use of a file; no file where it is none of a target's, or is left out of a storm. */
+struct nd_touch {
+	struct nd_file *file;
+	struct inode *inode;
+	__u64 now;
+	__u32 weight;
+};
+
+static __always_inline struct nd_touch touched(struct address_space___w *mapping)
+{
+	struct nd_touch touch = { .weight = weigh(mapping) };
+	struct nd_thread *t = touch.weight ? current_thread() : 0;
+
+	if (!t)
+		return touch;
+	touch.now = bpf_ktime_get_ns();
+	touch.inode = BPF_CORE_READ(mapping, host);
+	touch.file = file_of(t, touch.inode, touch.now);
+	return touch;
+}
+
 #define ND_APART(A, B) ((A) > (B) ? (A) - (B) : (B) - (A))
+
+/* Where in the file, against the time before: further on, further back, and whether it is near. */
+static __always_inline void note_step(__u64 at, __u32 weight, __u64 *last, __u64 *forward, __u64 *backward, __u64 *near)
+{
+	if (*last != ~0ULL && *last != at) {
+		if (at > *last)
+			*forward += weight;
+		else
+			*backward += weight;
+		if (ND_APART(at, *last) <= ND_NEAR_PAGES)
+			*near += weight;
+	}
+	*last = at;
+}
 
 static __always_inline void ahead(struct inode *inode, unsigned long index, struct file_ra_state *ra, bool waited)
 {
