@@ -51,11 +51,6 @@ class PlainSocket:
             self._put(frame_header(stream, len(run)), run)
         return True
 
-    def drained(self, at_ns: int) -> None:
-        """Say that all records up to an instant were sent."""
-        if self._flush():
-            self._put(control({"say": "drained", "at_ns": at_ns}))
-
     def finish(self, losses: Mapping[str, tuple[int, int]], deadline: float) -> None:
         """Say what was lost and close; waits for the reader up to `deadline` on the monotonic clock."""
         if self._drain(deadline):

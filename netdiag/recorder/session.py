@@ -140,7 +140,6 @@ class Session:
                 next_tick = now + max(_TICK_S, _TICK_SHARE * (time.monotonic() - now))
 
     def _drain(self) -> None:
-        began, handed, full = facts.monotonic_ns(), False, False
         for stream, ring in self._probes.streams():
             for _ in range(ring.turns):  # a ring that fills as fast as it is read must not starve the others
                 runs, count = ring.take()
@@ -148,9 +147,7 @@ class Session:
                     break
                 if stream.to_front:
                     if not self._hand_over(stream, ring, runs, count):
-                        full = True
                         break  # the ring keeps them until there is room
-                    handed = True
                 elif stream.recorded:
                     self._writer.records(stream.number, runs)
                 else:
@@ -159,8 +156,6 @@ class Session:
                 ring.release(count)
         if self._packets is not None:
             self._packets.take()
-        if self._plain is not None and handed and not full:
-            self._plain.drained(began)
 
     def _meet(self, stream: Stream, runs: list[memoryview]) -> None:
         """Learn of new processes, and of connections whose packets are wanted."""

@@ -4,12 +4,11 @@
 A Unix socket carries frames: `u32` stream, `u32` length of the body, body (little endian). Stream 0 is one JSON object:
 
     {"say": "layouts", "layouts": [layout as in a recording, …]}     first
-    {"say": "drained", "at_ns": n}                                   nothing older than that instant will come any more
     {"say": "losses", "streams": {name: {"seen": n, "lost": n}}}     last; seen and lost as the kernel counted them
 
-The streams come from different rings, so only up to such an instant are records complete; put them in order by time.
-Every other body is a run of whole records as the kernel's ring holds them, the ring's header in front of each. End of
-file without the last frame means that the recorder died.
+The streams come from different rings: put their records in order by time. Every other body is a run of whole records
+as the kernel's ring holds them, the ring's header in front of each. End of file without the last frame means that the
+recorder died.
 """
 
 from __future__ import annotations
@@ -49,8 +48,6 @@ class Frames:
         """Stream → layout, once the first frame has come."""
         self.losses: dict[str, dict[str, int]] | None = None
         """From the last frame; None = it has not come."""
-        self.drained_ns = 0
-        """All records up to this instant (CLOCK_MONOTONIC) have come."""
 
     def feed(self, data: bytes) -> Iterator[tuple[StreamLayout, bytes]]:
         """Yield layout and body of each run of records that is complete now; ValueError for what is no such frame."""
@@ -80,8 +77,6 @@ class Frames:
         if message.get("say") == "layouts":
             layouts = [StreamLayout.from_json(each) for each in message["layouts"]]
             self.layouts = {layout.stream: layout for layout in layouts}
-        elif message.get("say") == "drained":
-            self.drained_ns = int(message["at_ns"])
         elif message.get("say") == "losses":
             self.losses = dict(message["streams"])
 

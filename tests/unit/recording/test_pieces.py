@@ -48,13 +48,12 @@ def test_frames_come_out_whole_however_they_were_cut(step):
     small = record(data=b"GET / HTTP/1.1", time=7, cookie=9, handle=3, direction=1, flags=1, offset=1 << 40)
     large = record(LARGE, data=b"a" * 3072, end=b"z" * 1024, length=9000, direction=2, tid=5)
     last = control({"say": "losses", "streams": {"plain": {"seen": 3, "lost": 0}}})
-    data = LAYOUTS + frame(11, small * 2) + frame(12, large) + control({"say": "drained", "at_ns": 8}) + last
+    data = LAYOUTS + frame(11, small * 2) + frame(12, large) + last
     frames, found = read(data, step)
     assert [piece.data for piece in found] == [b"GET / HTTP/1.1", b"GET / HTTP/1.1", b"a" * 3072]
     assert (found[0].time, found[0].cookie, found[0].handle, found[0].offset) == (7, 9, 3, 1 << 40)
     assert (found[2].tail, found[2].length, found[2].tid) == (b"z" * 1024, 9000, 5)
     assert frames.losses == {"plain": {"seen": 3, "lost": 0}}
-    assert frames.drained_ns == 8
 
 
 def test_lengths_that_do_not_fit_the_record_are_cut():
@@ -72,7 +71,6 @@ def test_lengths_that_do_not_fit_the_record_are_cut():
         frame(0, b"[]"),
         frame(0, b'{"say": "layouts", "layouts": [{}]}'),
         frame(0, b'{"say": "layouts", "layouts": 3}'),
-        frame(0, b'{"say": "drained"}'),
         frame(0, b'{"say": "losses", "streams": 3}'),
     ],
 )
