@@ -8,7 +8,7 @@ import io
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ __all__ = [
     "FAILED",
     "CaptureWishes",
     "Examined",
+    "check_assertions",
     "examine",
     "gate",
     "open_input",
@@ -163,6 +164,14 @@ def _mode(target: Path) -> int:
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
+
+
+def check_assertions(output: Output, known: Collection[str]) -> None:
+    """Find names that no summary has before the run that they would judge: it may take an hour. UsageError."""
+    from netdiag.asserts import parse
+
+    for text in output.assertions:
+        parse(text).check_name(known)
 
 
 def gate(document: Mapping[str, Any], output: Output) -> int:

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 from netdiag import config
 from netdiag.cli.options import Output, wants_color
-from netdiag.cli.results import FAILED, gate, say, write_text
+from netdiag.cli.results import FAILED, check_assertions, gate, say, write_text
 from netdiag.cli.route_words import position
 from netdiag.errors import InputUnreadable, NotPermitted, UsageError
 from netdiag.render import Options, route
@@ -34,11 +34,16 @@ from netdiag.route.pops import State
 from netdiag.route.survey import Inputs, Survey, examine
 from netdiag.route.watching import changes
 
-__all__ = ["once", "pair", "replay", "selftest", "watch"]
+__all__ = ["ASSERTED", "once", "pair", "replay", "selftest", "watch"]
+
+
+ASSERTED = ("addresses", "rtt_ms", "median_ms", "lost", "extra_ms", "hops")
+"""What `--assert` can name: the document's `summary`."""
 
 
 def once(host: str, port: int, given: Mapping[str, Any], output: Output, stream: TextIO) -> int:
     """Check once, print, keep."""
+    check_assertions(output, ASSERTED)
     tables = _tables(given)
     measurement = _measure(host, port, given)
     kept = None if given["no_keep"] else history.open_store()
@@ -70,6 +75,7 @@ def replay(given: Mapping[str, Any], output: Output, stream: TextIO) -> int:
 
 def watch(host: str, port: int, given: Mapping[str, Any], output: Output, stream: TextIO) -> int:
     """Check again and again, print the first and every change; Ctrl-C prints the last in full."""
+    check_assertions(output, ASSERTED)
     tables = _tables(given)
     kept = None if given["no_keep"] else history.open_store()
     before: dict[str, Any] | None = None

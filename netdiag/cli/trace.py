@@ -129,15 +129,14 @@ def _check(request: TraceRequest, output: Output, packets: Path | None = None) -
 
 
 def _check_assertions(output: Output) -> None:
-    """Find names that no summary has before the run that they would judge, which may take an hour."""
     if output.assertions:
         from netdiag import asserts
+        from netdiag.cli.results import check_assertions
         from netdiag.summary import summarize
 
         known = set(asserts.names(summarize({"connections": [], "handshakes": [], "requests": []})))
         known |= {name.replace(".connect.", ".queue.") for name in known}  # there only where calls waited
-        for text in output.assertions:
-            asserts.parse(text).check_name(known)
+        check_assertions(output, known)
 
 
 def _finish(

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from netdiag.tracing.request import TraceRequest, TraceResult
     from netdiag.weights.gpus import Child
 
-__all__ = ["command"]
+__all__ = ["ASSERTED", "command"]
 
 _NEEDS_FILE = ("json", "ndjson", "csv")
 _DRIVER = "/dev/nvidiactl"
 _PROBES = ("process", "weights")
+ASSERTED = ("wall_ms", "bytes", "files", "blocked_share", "cached_share")
+"""What `--assert` can name: the document's `summary`."""
 
 
 class _Weights(click.Command):
@@ -118,12 +120,15 @@ def _request(target: Target, argv: tuple[str, ...], chosen: Mapping[str, Any]) -
 
 
 def _check(request: TraceRequest, output: Output) -> None:
+    from netdiag.cli.results import check_assertions
+
     target = request.target
     if not (request.command or target.pids or target.exe or target.cgroups or target.containers or target.pods):
         raise UsageError(
             "name a command or whom to trace: the whole machine would be too much",
             hint="netdiag weights -- python load.py, or netdiag weights --pid P",
         )
+    check_assertions(output, ASSERTED)
     if request.command and output.format in _NEEDS_FILE and output.file is None:
         raise UsageError(
             f"--format {output.format} with a command needs -o FILE",

@@ -251,7 +251,7 @@ def _summary(survey: Survey) -> dict[str, Any]:
         "addresses": len(survey.addresses),
         "rtt_ms": to_ms(rtt.min_ms) if rtt else None,
         "median_ms": to_ms(rtt.median_ms) if rtt else None,
-        "lost": first.loss.lost if first else None,
+        "lost": first.loss.lost if first and first.loss.sent else None,
         "extra_ms": to_ms(survey.detour.extra_ms),
-        "hops": max((len(view.path.hops) for view in survey.views), default=0),
+        "hops": max((len(view.path.hops) for view in survey.views), default=None),
     }

@@ -103,6 +103,22 @@ def live(monkeypatch, tmp_path):
     return prober
 
 
+@pytest.mark.parametrize("watch", [[], ["--watch"]])
+def test_what_is_asserted_is_checked_before_anything_is_sent(capsys, live, watch):
+    called = call(capsys, "route-check", IP, "--no-keep", "--assert", "reuse>1", *watch)
+    assert called.status == 2
+    assert live.requests == []
+
+
+def test_what_can_be_asserted_is_the_summary_and_unknown_loss_is_no_loss(capsys):
+    called = call(capsys, "route-check", "--replay", NANOG, "--format", "json")
+    summary = json.loads(called.out)["summary"]
+    assert tuple(summary) == route_run.ASSERTED
+    assert {one["loss"]["sent"] for one in json.loads(called.out)["addresses"]} == {0}
+    assert summary["lost"] is None
+    assert call(capsys, "route-check", "--replay", NANOG, "--assert", "lost==0").status == 3
+
+
 def test_a_check_is_kept_and_can_be_judged_again(capsys, live, tmp_path):
     called = call(capsys, "route-check", IP, "-n", "--no-http", "--vantage", "52.5,13.4", "--baseline-ms", "12")
     assert called.status == 0

@@ -33,6 +33,7 @@ def never_traces(monkeypatch):
         (("--duration", "0", "--", "true"), "above 0"),
         (("--duration", "nan", "--", "true"), "above 0"),
         (("--save", "none/x", "--", "true"), "no such folder"),
+        (("--assert", "reuse>1", "--", "true"), "reuse"),
         (("--gpu", "maybe", "--", "true"), "maybe"),
     ],
 )
@@ -54,6 +55,7 @@ def test_a_recording_becomes_a_document(tmp_path, rows):
     path.write_bytes(loads.builder().to_bytes(end="command-exited", end_at=2_000.0))
     request = TraceRequest(target=Target(), command=("python3", "load.py"))
     document = module._document(request, path, Output(), rows)
+    assert tuple(document["summary"]) == module.ASSERTED
     assert [one["code"] for one in document["findings"]] == ["weights.readahead-small"]
     assert [one["name"] for one in document["gpus"]] == ([] if rows is None else ["A"])
     told = {"what": "GPU", "why": "no NVIDIA driver on this machine"}
