@@ -7,27 +7,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from netdiag.render import Options
+from netdiag.render.markdown import escape
 from netdiag.render.weights_table import PARTS, headline
 from netdiag.render.words import percent
-from netdiag.text import safe
 from netdiag.units import UNKNOWN, format_bytes, format_ms
 
 __all__ = ["render"]
 
 
-def _cell(text: str) -> str:
-    return safe(text).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
-
-
 def render(document: Mapping[str, Any], options: Options) -> str:  # noqa: ARG001 - the one signature of renderers
     """Return the report."""
-    lines = [f"# {_cell(headline(document).removeprefix('netdiag: '))}", ""]
+    lines = [f"# {escape(headline(document).removeprefix('netdiag: '))}", ""]
     for one in document["findings"]:
-        lines.append(f"- **{one['severity']}** `{one['code']}`: {_cell(one['title'])}")
-        lines += [f"  - {_cell(row['note'])}" for row in one["evidence"][:2]]
-        lines += [f"  - {_cell(advice['text'])}" for advice in one["advice"][:1]]
+        lines.append(f"- **{one['severity']}** `{one['code']}`: {escape(one['title'])}")
+        lines += [f"  - {escape(row['note'])}" for row in one["evidence"][:2]]
+        lines += [f"  - {escape(advice['text'])}" for advice in one["advice"][:1]]
         if one["what_if"]:
-            lines.append(f"  - then: {_cell(one['what_if'])}")
+            lines.append(f"  - then: {escape(one['what_if'])}")
     load = document["load"]
     if load:
         lines += ["", "| part | time | share |", "|---|---:|---:|"]
@@ -36,9 +32,10 @@ def render(document: Mapping[str, Any], options: Options) -> str:  # noqa: ARG00
         lines += ["", "| file | size | in memory | walk | requests | mean |", "|---|---:|---:|---|---:|---:|"]
     for file in document["files"]:
         asked = file["requests"][0] if file["requests"] else None
-        held = None if file["cached_after"] is None else file["cached_after"] / max(file["bytes"], 1)
+        known = file["cached_after"] is not None and file["bytes"]
+        held = file["cached_after"] / file["bytes"] if known else None
         cells = [
-            _cell(file["path"]),
+            escape(file["path"]),
             format_bytes(file["bytes"]),
             percent(held),
             file["walk"]["direction"] or UNKNOWN,
@@ -47,5 +44,5 @@ def render(document: Mapping[str, Any], options: Options) -> str:  # noqa: ARG00
         ]
         lines.append(f"| {' | '.join(cells)} |")
     if document["restart"]:
-        lines += ["", f"Next load: {_cell(document['restart']['says'])}"]
+        lines += ["", f"Next load: {escape(document['restart']['says'])}"]
     return "\n".join(lines) + "\n"
