@@ -151,10 +151,10 @@ def _finish(
         recording = reader.read(result.recording)
         examined = examine(recording, output)
         document = examined.document
-        if packets is not None:
-            say(_save_packets(packets, recording, document))
         write([(name, document)], output, fallback=_stream(request))
         gated = gate(document, output)
+        if packets is not None:  # after the results: a full disk must not take them away
+            say(_save_packets(packets, recording, document))
         if remembered:
             from netdiag.cli.baseline import remember
 

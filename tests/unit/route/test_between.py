@@ -26,6 +26,12 @@ class Asked(Names):
     def pointers(self, server, ips):
         self.questions.append((server, list(ips)))
 
+    def addresses(self, host, families):
+        pytest.fail(f"the system's resolver would be asked for {host} {families}")
+
+    def _run(self, jobs):
+        pytest.fail(f"these would be sent: {jobs}")
+
 
 @pytest.fixture(autouse=True)
 def one_resolver(monkeypatch):
