@@ -73,6 +73,8 @@ class _Talk:
     """Directions that ended, as bits."""
     told: bool = False
     """Its fact was written as it is now."""
+    broken: bool = False
+    """It was given up for a fault of ours: what comes of it still is not looked at."""
 
 
 class Dissector:
@@ -161,6 +163,8 @@ class Dissector:
                 return
             talk = self._open(key, record)
         self._talks.move_to_end(key)
+        if talk.broken:
+            return
         try:
             self._bind(talk, record)
             if record.flags & _END:
@@ -168,8 +172,14 @@ class Dissector:
             else:
                 self._feed(talk, record)
         except Exception:  # noqa: BLE001 - a fault of ours must not end the trace, nor show what it choked on
-            self.broken += 1
-            self._talks.pop(key, None)
+            self._give_up(talk)
+
+    def _give_up(self, talk: _Talk) -> None:
+        """Say of a conversation that it was not followed; it stays, so that its rest is not taken for a new one."""
+        self.broken += 1
+        talk.broken = True
+        self._spoken[talk.conversation.protocol or "other"] += 1
+        self._not_followed["netdiag itself failed to read it"] += 1
 
     def _open(self, key: tuple[int, int, int, int], record: PlainRecord) -> _Talk:
         self._numbers += 1
@@ -219,12 +229,13 @@ class Dissector:
             self._end(talk, record.time, clean=True)
 
     def _end(self, talk: _Talk, at_ns: int, *, clean: bool | None) -> None:
-        try:
-            told = talk.conversation.end(at_ns, clean=clean)
-        except Exception:  # noqa: BLE001 - as above
-            self.broken += 1
+        if talk.broken:
             return
-        self._tell(talk, told, at_ns)
+        try:
+            self._tell(talk, talk.conversation.end(at_ns, clean=clean), at_ns)
+        except Exception:  # noqa: BLE001 - as above
+            self._give_up(talk)
+            return
         spoken, why = talk.conversation.protocol, talk.conversation.not_followed
         self._spoken[spoken or "other"] += 1
         if spoken is not None and why is not None:

@@ -154,8 +154,20 @@ def test_a_fault_of_a_parser_costs_one_conversation(monkeypatch):
     feed = Conversation.feed
     monkeypatch.setattr(Conversation, "feed", lambda self, piece: feed(self, piece) if piece.length != 77 else 1 // 0)
     bad = record(Piece(at_ns=5, direction="send", offset=0, length=77, data=b"SECRET"), handle=2)
-    recording, _ = served(layouts_frame(), frames([bad, *map(record, pieces(TALK))]), losses_frame())
+    # what comes of it later is neither a new conversation nor another fault
+    rest = [record(piece, handle=2) for piece in pieces(TALK)]
+    recording, _ = served(layouts_frame(), frames([bad, *rest, bad, *map(record, pieces(TALK))]), losses_frame())
     assert len(requests(recording)) == 3
+    assert recording.facts_of("loss")[0]["lost"] == 1
+    (told,) = recording.facts_of("plaintext")
+    assert told["conversations"] == sum(told["spoken"].values()) == 2
+    assert told["not_followed"] == {"netdiag itself failed to read it": 1}
+
+
+def test_a_fault_at_the_end_costs_one_conversation(monkeypatch):
+    monkeypatch.setattr("netdiag.tracing.dissect.request_row", lambda *_, **__: 1 // 0)
+    recording, whole = served(layouts_frame(), frames([record(piece) for piece in pieces(TALK[:1])]), losses_frame())
+    assert whole
     assert recording.facts_of("loss")[0]["lost"] == 1
 
 
