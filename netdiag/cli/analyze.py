@@ -6,7 +6,6 @@ from __future__ import annotations
 import gc
 import re
 import sys
-import time
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _PORTS = 65535
-_QUIET_S = 1.0
-"""No progress shows before so much time has passed."""
-_AGAIN_S = 0.2
 _COLLECT_AFTER = 100_000
 """What is read and analysed has hardly a cycle: looking for some after every 700 objects took a tenth of the time."""
 _SECONDS = re.compile(r"\+?(\d{1,9}(?:\.\d{1,9})?)s?")
@@ -71,6 +67,7 @@ def command(
     netdiag analyze slow.pcapng.gz --host api.example.com --keylog keys.txt
     tcpdump -i any -w - tcp | netdiag analyze - --assert 'reuse>=0.9'
     """  # noqa: D301 - click reads the control character
+    from netdiag.cli.progress import Reading
     from netdiag.cli.results import CaptureWishes, examine, gate, open_input, write
 
     if len(files) > 1 and output.format in {"json", "csv"}:
@@ -81,9 +78,8 @@ def command(
     gc.set_threshold(_COLLECT_AFTER)
     documents = []
     for name in files:
-        progress = _Progress(name)
-        recording, word = open_input(name, CaptureWishes(keylog=keylog, limits=limits, progress=progress))
-        progress.clear()
+        with Reading(name) as progress:
+            recording, word = open_input(name, CaptureWishes(keylog=keylog, limits=limits, progress=progress))
         documents.append((word, examine(recording, output).document))
     write(documents, output, fallback=sys.stdout)
     return max(gate(document, output) for _, document in documents)
@@ -127,29 +123,3 @@ def _instant(option: str, text: str | None) -> tuple[int, bool] | None:
         raise UsageError(f"{option} {text}: no time", hint=hint) from error
     at = at if at.tzinfo is not None else at.astimezone()
     return round(at.timestamp() * 1e6) * 1000, False
-
-
-class _Progress:
-    """One line on a terminal that says how much of a big file was read."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._began = self._last = time.monotonic()
-        self._shown = False
-
-    def __call__(self, taken: int, size: int | None) -> None:
-        """Show how far reading has come, once it takes long enough."""
-        now = time.monotonic()
-        if now - self._began < _QUIET_S or now - self._last < _AGAIN_S or not sys.stderr.isatty():
-            return
-        self._last, self._shown = now, True
-        done = f"{100 * taken / size:3.0f} %" if size else f"{taken / 1e6:,.0f} MB"
-        rate = taken / 1e6 / (now - self._began)
-        sys.stderr.write(f"\r\x1b[Knetdiag: {Path(self._name).name}: {done}, {rate:,.0f} MB/s")
-        sys.stderr.flush()
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A counter on stderr for what takes more than a second, where stderr is a terminal."""
+"""A line on stderr for what takes more than a second, where stderr is a terminal."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import time
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Counter"]
+__all__ = ["Counter", "Reading"]
 
 _QUIET_S, _AGAIN_S = 1.0, 0.2
 
 
-class Counter:
-    """Shows what is done and how far; takes its line away at the end."""
+class _Line:
+    """Is written over as it goes on, and taken away at the end."""
 
     def __init__(self) -> None:
         self._began = self._last = time.monotonic()
@@ -23,13 +23,17 @@ class Counter:
     def __enter__(self) -> Self:
         return self
 
-    def __call__(self, what: str, done: int, of: int) -> None:
-        """Show how far it has come."""
+    def _due_s(self) -> float | None:
+        """Return the seconds since the beginning; None while nothing is to be shown."""
         now = time.monotonic()
         if now - self._began < _QUIET_S or now - self._last < _AGAIN_S or not sys.stderr.isatty():
-            return
-        self._last, self._shown = now, True
-        sys.stderr.write(f"\r\x1b[Knetdiag: {what} {done:,} of {of:,}")
+            return None
+        self._last = now
+        return now - self._began
+
+    def _show(self, text: str) -> None:
+        self._shown = True
+        sys.stderr.write(f"\r\x1b[Knetdiag: {text}")
         sys.stderr.flush()
 
     def __exit__(
@@ -39,3 +43,30 @@ class Counter:
         if self._shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+
+class Counter(_Line):
+    """Shows what is done and how far."""
+
+    def __call__(self, what: str, done: int, of: int) -> None:
+        """Show how far it has come."""
+        if self._due_s() is not None:
+            self._show(f"{what} {done:,} of {of:,}")
+
+
+class Reading(_Line):
+    """Shows how much of a big file was read."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def __call__(self, taken: int, size: int | None) -> None:
+        """Show how many bytes were read, and of how many where that is known."""
+        took_s = self._due_s()
+        if took_s is None:
+            return
+        from netdiag.text import safe
+
+        done = f"{100 * taken / size:3.0f} %" if size else f"{taken / 1e6:,.0f} MB"
+        self._show(f"{safe(self._name.rpartition('/')[2])}: {done}, {taken / 1e6 / took_s:,.0f} MB/s")

@@ -129,8 +129,8 @@ def test_a_capture_that_breaks_off_is_analysed_and_said_to(capsys, captures, tmp
 
 
 def test_a_big_file_shows_how_far_it_is_on_a_terminal_alone(capsys, captures, monkeypatch):
-    monkeypatch.setattr("netdiag.cli.analyze._QUIET_S", 0)
-    monkeypatch.setattr("netdiag.cli.analyze._AGAIN_S", 0)
+    monkeypatch.setattr("netdiag.cli.progress._QUIET_S", 0)
+    monkeypatch.setattr("netdiag.cli.progress._AGAIN_S", 0)
     quiet = call(capsys, "analyze", captures / "own_sse_plain_ok.pcap")
     assert quiet.err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)

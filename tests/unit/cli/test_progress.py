@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from netdiag.cli.progress import Counter
+from netdiag.cli.progress import Counter, Reading
 
 
 class Terminal(io.StringIO):
@@ -59,3 +59,15 @@ def test_the_line_is_taken_away_after_an_error_as_well(monkeypatch, clock):
         counter("routes", 1, 2)
         raise KeyError
     assert out.getvalue().endswith("\r\x1b[K")
+
+
+@pytest.mark.parametrize(("size", "says"), [(8_000_000, " 50 %"), (None, "4 MB")])
+def test_how_much_of_a_file_was_read(monkeypatch, clock, size, says):
+    out = Terminal()
+    monkeypatch.setattr(sys, "stderr", out)
+    with pytest.raises(KeyError), Reading("/some/slow\x1b[31m.pcap") as reading:  # noqa: PT012 - as above
+        reading(1, size)
+        clock[0] += 2.0
+        reading(4_000_000, size)
+        raise KeyError
+    assert out.getvalue() == f"\r\x1b[Knetdiag: slow\\x1b[31m.pcap: {says}, 2 MB/s\r\x1b[K"
