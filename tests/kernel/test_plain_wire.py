@@ -35,6 +35,15 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as s:
     s.sendall(b"GET / HTTP/1.1\\r\\n\\r\\n")
     s.recv(100)
 """
+FAST = """
+import socket, sys
+with socket.socket() as s:
+    s.sendto(b"GET /1 HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n", socket.MSG_FASTOPEN, ("127.0.0.1", int(sys.argv[1])))
+    s.recv(100)
+    s.sendall(b"GET /2 HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
+    s.recv(100)
+    print([s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 6)[5] & 32])  # TCPI_OPT_SYN_DATA
+"""
 FRAMES = """
 import socket, sys
 frames = b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" + bytes(range(256)) * 60
@@ -139,6 +148,20 @@ def test_lost_and_repeated_packets_are_told_once(cleanup, keep, tmp_path):
     for (_, _, cookie), directions in tracing.conversations(made.pid).items():
         real = server.read[int(port_of[cookie])]
         assert_same(joined(directions[SEND]), real, directions[SEND])
+
+
+def test_data_in_the_packet_that_opens_the_connection_comes_first(cleanup, keep, tmp_path):
+    network = cleanup.enter_context(Namespace())
+    network.run("sysctl", "-qw", f"net.ipv4.tcp_fastopen={0x1 | 0x2 | 0x4 | 0x200 | 0x400}")  # without a cookie
+    with network.inside():
+        server = keep(Truth(tmp_path, tls=False))
+    made = keep(Program(*network.command(sys.executable, "-I", "-c", FAST), server.port))
+    tracing = cleanup.enter_context(PlainTrace(tmp_path / "t.ndrec", pids=[made.pid]))
+    assert made.end() == [[32]]
+    tracing.stop()
+    (directions,) = tracing.conversations(made.pid).values()
+    (real,) = server.read.values()
+    assert_same(joined(directions[SEND]), real, directions[SEND])
 
 
 @pytest.mark.parametrize("tls", [False, True])

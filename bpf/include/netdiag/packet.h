@@ -11,7 +11,6 @@ struct nd_segment {
 	__u32 seq; /* of the first payload byte */
 	__u32 payload; /* offset in the packet */
 	__u32 length;
-	bool syn;
 	bool last; /* FIN or RST */
 };
 
@@ -53,9 +52,9 @@ static __always_inline bool nd_segment(struct __sk_buff *skb, struct nd_segment 
 
 	if (!at || bpf_skb_load_bytes(skb, at, tcp, sizeof(tcp)))
 		return false;
-	s->seq = (__u32)tcp[4] << 24 | tcp[5] << 16 | tcp[6] << 8 | tcp[7];
+	/* a SYN takes a number of its own, before that of the first byte: RFC 9293 section 3.4 */
+	s->seq = ((__u32)tcp[4] << 24 | tcp[5] << 16 | tcp[6] << 8 | tcp[7]) + !!(tcp[13] & 2);
 	s->payload = at + (tcp[12] >> 4) * 4;
-	s->syn = tcp[13] & 2;
 	s->last = tcp[13] & 5;
 	if (skb->len <= s->payload)
 		return false;
