@@ -199,7 +199,7 @@ def _proxy(host: str) -> str | None:
     proxy = proxies.get("https") or proxies.get("all")
     if not proxy or urllib.request.proxy_bypass(host):
         return None
-    return proxy.rstrip("/").rpartition("@")[2].rpartition("/")[2] or "of HTTPS_PROXY"
+    return proxy.rpartition("@")[2].rpartition("//")[2].partition("/")[0] or "of HTTPS_PROXY"
 
 
 def _quiet(_text: str) -> None:

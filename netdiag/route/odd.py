@@ -99,10 +99,11 @@ def _plan(request: OddRequest, sender: _Sender) -> tuple[OddProbe, ...]:
     if passed is None or lost is None:
         return sender.probes()
     while lost - passed > _EXACT_BYTES and not sender.told:
+        known = passed, lost
         middle = (lost + passed) // 2
         sender.send([_Wanted(kind=OddKind.SIZE, ttl=far, size=middle)] * _SIZE_TIMES)
         passed, lost = sender.passed() or passed, min(lost, sender.lost() or lost)
-        if not passed < middle < lost and middle not in (passed, lost):
+        if (passed, lost) == known:  # nothing left: the way, or the device, is gone
             break
     shown = [_Wanted(kind=OddKind.SIZE, ttl=ttl, size=size) for ttl in ttls for size in (passed, lost)]
     sender.send(shown)

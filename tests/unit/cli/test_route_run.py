@@ -180,11 +180,21 @@ def test_the_self_test_says_what_was_right(capsys, monkeypatch, right, status):
     assert called.out.splitlines()[-1] == f"{1 + right} of 2 right on the network 'plain'"
 
 
-def test_a_proxy_is_named_without_its_password(capsys, live, monkeypatch):
-    monkeypatch.setenv("HTTPS_PROXY", "http://user:secret@proxy.example:3128/")
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        "http://user:secret@proxy.example:3128/",
+        "http://user:sec/ret@proxy.example:3128",
+        "user:secret@proxy.example:3128",
+        "proxy.example:3128/secret",
+        "http://proxy.example:3128/secret?secret",
+    ],
+)
+def test_a_proxy_is_named_without_its_password(capsys, live, monkeypatch, proxy):
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
     called = call(capsys, "route-check", IP, "-n", "--no-http", "--no-keep")
-    assert "proxy.example:3128" in " ".join(called.out.split())
-    assert "secret" not in called.err
+    assert "the proxy proxy.example:3128 (" in " ".join(called.out.split())
+    assert "sec" not in (called.out + called.err).replace("second", "")
     monkeypatch.setenv("no_proxy", IP)
     assert "proxy" not in call(capsys, "route-check", IP, "-n", "--no-http", "--no-keep").err
     assert live.requests
