@@ -111,7 +111,8 @@ def learn(tables: Tables, base_ns: int) -> dict[tuple[Scenario, int, str], Figur
         model=requests["model"].fillna(""),
         stream=[isinstance(cell, Mapping) for cell in requests["stream"].tolist()],
         region=[_region(cell) for cell in requests["headers"].tolist()],
-        hour=[0 if math.isnan(at) else hour_of(base_ns + round(at)) for at in requests["started_ns"].tolist()],
+        # where a call's start was not seen, the hour is that of the recording
+        hour=[hour_of(base_ns + (0 if math.isnan(at) else round(at))) for at in requests["started_ns"].tolist()],
     )
     found = {}
     for key, rows in frame.dropna(subset=["host"]).groupby(["host", "model", "stream", "region", "hour"], sort=True):

@@ -71,5 +71,11 @@ def test_scenarios_of_a_recording():
     assert found[Scenario(host="198.51.100.7"), 17, "api"].mean == pytest.approx(46.0)
 
 
+def test_a_call_whose_start_is_not_known_counts_in_the_hour_of_its_recording():
+    tables = calls.source().tables
+    lost = replace(tables, requests=tables.requests.assign(started_ns=np.nan))
+    assert {hour for _, hour, _ in figures.learn(lost, documents.START_NS)} == {17}
+
+
 def test_nothing_is_learned_of_nothing():
     assert figures.learn(documents.tables([]), documents.START_NS) == {}
