@@ -101,6 +101,8 @@ class Objects:
     """Whose functions are looked for."""
     denied: set[str] = field(default_factory=set)
     """Libraries that may not be opened."""
+    full: bool = False
+    """There were more files than are looked at."""
 
     def __post_init__(self) -> None:
         ordered = sorted(self._tables, key=lambda table: table.unprobed)  # what can be probed first
@@ -172,8 +174,11 @@ class Objects:
         if fd is None:
             return None
         key = _key(fd)
-        if key not in self._known and len(self._known) < _MOST:
-            self._known[key] = _read(fd, path, wanted, self.probes)
+        if key not in self._known:
+            if len(self._known) < _MOST:
+                self._known[key] = _read(fd, path, wanted, self.probes)
+            else:
+                self.full = True
         found = self._known.get(key)
         if found is None or found.fd != fd:
             os.close(fd)

@@ -119,7 +119,9 @@ class FunctionProbes:
 
     def reasons(self) -> list[str]:
         """Return why something could not be probed; nothing when all could."""
-        return [*self._reasons, *(f"{path} may not be opened" for path in sorted(self._objects.denied)[:_MOST_REASONS])]
+        denied = [f"{path} may not be opened" for path in sorted(self._objects.denied)[:_MOST_REASONS]]
+        full = ["more programs and libraries than are looked at: the TLS libraries of the last ones are not probed"]
+        return [*self._reasons, *denied, *(full if self._objects.full else ())]
 
     def stop(self) -> None:
         """Follow no longer, and say what was not said yet."""

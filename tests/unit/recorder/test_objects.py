@@ -176,6 +176,17 @@ def test_without_a_version_there_is_the_build(libssl):
     assert version is None or version.startswith("build ") or version == ssl.OPENSSL_VERSION.split()[1]
 
 
+def test_that_a_file_was_left_out_for_others_is_remembered(monkeypatch, libssl, tmp_path):
+    monkeypatch.setattr("netdiag.recorder.objects._MOST", 1)
+    objects = Objects()
+    other = shutil.copy(libssl, tmp_path / "libssl.so.3")
+    assert objects.library((libssl,), libssl) is not None
+    assert not objects.full
+    assert objects.library((str(other),), str(other)) is None
+    assert objects.full
+    assert objects.library((libssl,), libssl) is not None  # it is known already
+
+
 def test_what_may_not_be_opened_is_remembered(monkeypatch):
     def barred(*_):
         raise PermissionError

@@ -36,6 +36,7 @@ class Machine:
         self.refuse = ""
         self.closed: list[int] = []
         self.denied: set[str] = set()
+        self.full = False
 
     def file(self, path, *, shakes=True):
         number = len(self.files) + 900
@@ -249,6 +250,13 @@ def test_what_may_not_be_looked_at_is_a_reason(machine, probes, monkeypatch):
     assert probes.reasons() == [
         "the memory map of a process may not be read: its TLS libraries are not known",
         "/usr/lib/libssl.so.3 may not be opened",
+    ]
+
+
+def test_that_files_were_left_out_is_a_reason(machine, probes):
+    machine.full = True
+    assert probes.reasons() == [
+        "more programs and libraries than are looked at: the TLS libraries of the last ones are not probed"
     ]
 
 
