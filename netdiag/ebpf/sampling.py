@@ -41,7 +41,12 @@ class Sampling:
         struct.pack_into("=IIQQ", attributes, 0, _SOFTWARE, _ATTRIBUTES_BYTES, _CPU_CLOCK, PERIOD_NS)
         buffer = ctypes.create_string_buffer(bytes(attributes), len(attributes))
         libc = ctypes.CDLL(None, use_errno=True)
-        for cpu in _online():
+        try:
+            processors = _online()
+        except (OSError, ValueError):  # a container without /sys
+            self.reason = "which processors there are cannot be read"
+            return
+        for cpu in processors:
             number = _PERF_EVENT_OPEN[platform.machine()]
             event = int(libc.syscall(number, buffer, -1, cpu, -1, _CLOEXEC))
             if event < 0:

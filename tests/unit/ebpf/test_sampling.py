@@ -41,6 +41,17 @@ def test_a_program_that_is_none_is_told_and_leaves_nothing_open():
         assert descriptors() == before
 
 
+def test_processors_that_cannot_be_counted_are_told(monkeypatch):
+    def missing(*_args, **_more):
+        raise FileNotFoundError
+
+    clock = Sampling(-1)
+    with monkeypatch.context() as patch:
+        patch.setattr(builtins, "open", missing)
+        clock.start()
+    assert clock.reason == "which processors there are cannot be read"
+
+
 def test_a_processor_that_is_not_there_is_told(monkeypatch):
     monkeypatch.setattr(sampling, "_online", lambda: [1 << 20])
     before = descriptors()
