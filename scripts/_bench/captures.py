@@ -20,6 +20,7 @@ import tempfile
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,9 @@ _PACKET = struct.Struct("<IIII")
 _SEGMENT, _RECORD = 1448, 16_401
 _START = 1_790_000_000
 _TLS_FIELDS = ("tls.handshake.extensions_server_name", "tls.handshake.type", "tls.record.length", "tls.record.version")
+_READ = "import sys; from pathlib import Path; from netdiag.capture.read import read; read(Path(sys.argv[1]))"
+_FLOOD = 138_000
+"""SYNs, each of another client: a file of just under 10 MB."""
 _TOGETHER, _STEP_S = 200, 3.0
 """So many connections begin in so many seconds."""
 _MACHINES = 24
@@ -54,12 +58,16 @@ class Reading:
 
 
 def main(size: int = 1_000_000_000, keep: Path | None = None) -> list[Reading]:
-    """Build a file of that size, read it with netdiag and, where it is installed, tshark; print and return figures."""
+    """Build a file of that size, read it with netdiag and, where it is installed, tshark; print and return figures.
+
+    `reading` is netdiag's reader alone, without tables and analyses; `flood` is `analyze` of SYNs that nobody answers.
+    """
     with tempfile.TemporaryDirectory(prefix="netdiag-bench-") as name:
         path = keep or Path(name) / "mixed.pcap"
-        packets = _count(path) if path.exists() else build(path, size)
+        with ProcessPoolExecutor(1) as other:  # what this process needs would count as the peak of its children
+            packets = _count(path) if path.exists() else other.submit(build, path, size).result()
         netdiag = [sys.executable, "-m", "netdiag", "analyze", str(path)]
-        commands = {"netdiag analyze": netdiag}
+        commands = {"netdiag analyze": netdiag, "netdiag, reading": [sys.executable, "-c", _READ, str(path)]}
         if tshark := shutil.which("tshark"):
             fields = [word for field in _TLS_FIELDS for word in ("-e", field)]
             commands["tshark -q -z conv,tcp"] = [tshark, "-n", "-q", "-z", "conv,tcp", "-r", str(path)]
@@ -76,12 +84,16 @@ def main(size: int = 1_000_000_000, keep: Path | None = None) -> list[Reading]:
             ]
         else:
             sys.stderr.write("tshark is not installed: nothing to compare with (apt-get install tshark)\n")
-        megabytes = path.stat().st_size / 1e6
+        flood = Path(name) / "flood.pcap"
+        many = _flood(flood, _FLOOD)
+        sys.stdout.write(f"{path.stat().st_size / 1e6:,.0f} MB, {packets:,} packets; flood: {many:,} packets\n")
+        jobs = [(title, command, path, packets) for title, command in commands.items()]
+        jobs.append(("netdiag analyze, flood", [*netdiag[:-1], str(flood)], flood, many))
         readings = []
-        for title, command in commands.items():
-            one = _read(title, command, packets)
+        for title, command, file, number in jobs:
+            one = _read(title, command, number)
             readings.append(one)
-            rate, speed = one.packets / one.seconds, megabytes / one.seconds
+            rate, speed = one.packets / one.seconds, file.stat().st_size / 1e6 / one.seconds
             sys.stdout.write(
                 f"{one.name:24} {one.seconds:7.2f} s  {rate / 1e3:7.0f} k packets/s  {speed:6.0f} MB/s  "
                 f"{one.cpu_s:7.2f} s of CPU  {one.peak_mb:6.0f} MB\n"
@@ -143,6 +155,19 @@ def build(path: Path, size: int, seed: int = 1) -> int:
             packets += ready
             del waiting[:ready]
     return packets
+
+
+def _flood(path: Path, count: int) -> int:
+    """Write SYNs of so many clients to one server, which answers none; return their number."""
+    with path.open("wb") as file:
+        file.write(_GLOBAL.pack(0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1))
+        for number in range(count):
+            ends = bytes((10, number >> 16, number >> 8 & 255, number & 255)) + bytes((10, 200, 0, 2))
+            head = bytes(12) + b"\x08\x00\x45\x00" + struct.pack(">HHHBBH", 40, 1, 0, 64, 6, 0) + ends
+            frame = head + struct.pack(">HHIIBBHHH", 40_000, 443, number, 0, 0x50, 2, 64_240, 0, 0)
+            file.write(_PACKET.pack(_START + number // 1000, number % 1000 * 1000, len(frame), len(frame)))
+            file.write(frame)
+    return count
 
 
 def _at(item: tuple[float, bytes]) -> float:
