@@ -46,7 +46,7 @@ def _serve(link: Link) -> int:
     except (EOFError, TimeoutError, ValueError):  # the front is gone, or it is none
         return 0
     try:
-        names = message.get("with") or ["plain"][: len(fds) - 1]
+        names = message.get("with") or []
         if message.get("do") != "start" or len(fds) != 1 + len(names):
             raise UsageError("the recorder expected a start message with the recording's descriptor")
         more = dict(zip(names, fds[1:], strict=True))

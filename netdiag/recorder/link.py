@@ -16,7 +16,6 @@ a line by SCM_RIGHTS. Each end asks the kernel who the other one is before it re
 
 `with` names further descriptors, any or none of: `plain`, a Unix socket to which the plaintext of requests goes in
 frames (`netdiag.recording.pieces`); `program`, the file that the command, which waits, will run: it is probed before.
-Without `with`, a second descriptor is `plain`.
 After `stop` the recorder sends what is left, closes that socket and waits up to `FINISH_S` for `finish`, so that the
 blocks that the other side appends to the recording come before the end block. Both then write to one description of
 the file, which has O_APPEND. Without `plain`, probes that look at plaintext are left out.

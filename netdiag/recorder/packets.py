@@ -106,14 +106,13 @@ class Packets:
         """Take what has come, a bounded number at a time."""
         for _ in range(_AT_ONCE):
             try:
-                data, extra, flags, where = self._socket.recvmsg(_LONGEST, 64)
+                data, extra, _, where = self._socket.recvmsg(_LONGEST, 64)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:  # an interface went away: the others go on
                 continue
             if where[2] == _OUTGOING and where[3] == _LOOPBACK:
                 continue  # it comes in as well
-            del flags
             self._keep(data, _instant(extra))
 
     def _keep(self, data: bytes, at_ns: int) -> None:
