@@ -31,6 +31,14 @@ _MAGIC = b"NETDIAG\0"
 _RECENT_S = 10.0
 """A recording without an end that was written to so recently may still grow."""
 _STOP_S = 15.0
+_OPTIONS = {
+    "save_packets": "--save-packets",
+    "probes": "--probe",
+    "if_unavailable": "--if-unavailable",
+    "as_root": "--as-root",
+    "keep_argv": "--keep-argv",
+}
+"""What is handed on to `netdiag trace` as it is."""
 
 
 def show(target: Target, argv: Sequence[str], chosen: Mapping[str, Any], *, is_command: bool) -> int:
@@ -69,6 +77,10 @@ def trace_arguments(target: Target, argv: Sequence[str], chosen: Mapping[str, An
         words.append("--no-keep")
     if chosen["duration"] is not None:
         words += ["--duration", f"{chosen['duration']:g}"]
+    for name in ("save_packets", "probes", "if_unavailable"):
+        if chosen[name] is not None:
+            words += [_OPTIONS[name], str(chosen[name])]
+    words += [option for name, option in _OPTIONS.items() if chosen[name] is True]
     return [*words, "--", *argv] if argv else words
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from netdiag.cli.targets import target_options
+from netdiag.cli.targets import packets_option, run_options, target_options
 
 if TYPE_CHECKING:
     from netdiag.processes import Target
@@ -44,8 +44,10 @@ _DASHES = "netdiag.cli.live.dashes"
 )
 @target_options
 @click.option("--save", metavar="FILE", type=click.Path(path_type=Path), help="Keep the recording as FILE.")
+@packets_option
 @click.option("--no-keep", is_flag=True, help="Keep no recording as `last`.")
 @click.option("--duration", metavar="S", type=float, help="End the trace after S seconds; the dashboard stays.")
+@run_options
 @click.option("--slow-ms", metavar="MS", type=click.FloatRange(min=0), default=500.0, show_default=True, help=_SLOW)
 @click.option("--plain", is_flag=True, help="Letters only, nothing moves: for screen readers and simple terminals.")
 @click.option("--calm", is_flag=True, help="No animation.")

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options that say whom to trace, in one decorator."""
+"""The options that say whom to trace, and how, as decorators."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-__all__ = ["target_options"]
+__all__ = ["packets_option", "run_options", "target_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -46,6 +47,34 @@ _OPTIONS = (
     click.option("--host", "hosts", metavar="NAME|CIDR", multiple=True, help="The other end: name or network."),
     click.option("--no-follow", is_flag=True, help="Leave out the later children of the processes."),
 )
+
+
+_RUN = (
+    click.option("--probe", "probes", metavar="LIST", help="Only these probes, with commas. See `netdiag probes`."),
+    click.option(
+        "--if-unavailable",
+        type=click.Choice(("run", "fail")),
+        default="fail",
+        show_default=True,
+        help="What to do with CMD where no probe can load.",
+    ),
+    click.option("--as-root", is_flag=True, help="Under sudo: run CMD as root, not as the user who called."),
+    click.option("--keep-argv", is_flag=True, help="Record the values in command lines as well."),
+)
+
+packets_option = click.option(
+    "--save-packets",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write the handshake packets of connections that findings name as pcapng, for Wireshark.",
+)
+
+
+def run_options(function: Command) -> Command:
+    """Add `--probe`, `--if-unavailable`, `--as-root` and `--keep-argv` to a command that traces."""
+    for option in reversed(_RUN):
+        function = option(function)
+    return function
 
 
 def target_options(function: Command) -> Command:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from netdiag.cli.options import Output, output_options
-from netdiag.cli.targets import target_options
+from netdiag.cli.targets import packets_option, run_options, target_options
 from netdiag.errors import NetdiagError, Unsupported, UsageError
 
 if TYPE_CHECKING:
@@ -34,24 +34,10 @@ _NEEDS_FILE = ("json", "ndjson", "csv")
 @target_options
 @click.option("--duration", metavar="S", type=float, help="End after S seconds; CMD runs on.")
 @click.option("--save", metavar="FILE", type=click.Path(path_type=Path), help="Keep the recording as FILE.")
-@click.option(
-    "--save-packets",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Write the handshake packets of connections that findings name as pcapng, for Wireshark.",
-)
+@packets_option
 @click.option("--no-keep", is_flag=True, help="Keep no recording as `last`.")
 @click.option("--remember", is_flag=True, help="Add it to the baselines. See `netdiag baseline`.")
-@click.option("--probe", "probes", metavar="LIST", help="Only these probes, with commas. See `netdiag probes`.")
-@click.option(
-    "--if-unavailable",
-    type=click.Choice(("run", "fail")),
-    default="fail",
-    show_default=True,
-    help="What to do with CMD where no probe can load.",
-)
-@click.option("--as-root", is_flag=True, help="Under sudo: run CMD as root, not as the user who called.")
-@click.option("--keep-argv", is_flag=True, help="Record the values in command lines as well.")
+@run_options
 @click.option(
     "--live-lines/--no-live-lines", default=None, help="Print each connection as it ends. [default: without CMD]"
 )

@@ -18,7 +18,10 @@ from netdiag.cli.dashboard import trace_arguments
 from netdiag.processes import Target
 from tests.fakes.commands import recording_file
 
-CHOSEN = {"save": None, "no_keep": False, "duration": None, "slow_ms": 500.0, "plain": False, "calm": False}
+CHOSEN = {
+    "save": None, "no_keep": False, "duration": None, "slow_ms": 500.0, "plain": False, "calm": False,
+    "save_packets": None, "probes": None, "if_unavailable": "fail", "as_root": False, "keep_argv": False,
+}  # fmt: skip
 
 
 def test_the_trace_gets_the_words_that_were_given():
@@ -26,7 +29,12 @@ def test_the_trace_gets_the_words_that_were_given():
     words = trace_arguments(target, (), CHOSEN | {"duration": 2.5, "no_keep": True}, Path("/x/y"))
     assert words == [
         "--no-live-lines", "--slow-ms", "500", "--save", "/x/y", "--pid", "7", "--pid", "8", "--port", "443",
-        "--host", "api", "--no-follow", "--no-keep", "--duration", "2.5",
+        "--host", "api", "--no-follow", "--no-keep", "--duration", "2.5", "--if-unavailable", "fail",
+    ]  # fmt: skip
+    more = {"save_packets": Path("/x/p"), "probes": "tcp,tls", "if_unavailable": "run", "as_root": True}
+    assert trace_arguments(Target(), (), CHOSEN | more | {"keep_argv": True}, None) == [
+        "--no-live-lines", "--slow-ms", "500", "--save-packets", "/x/p", "--probe", "tcp,tls",
+        "--if-unavailable", "run", "--as-root", "--keep-argv",
     ]  # fmt: skip
     assert trace_arguments(Target(), ("ls", "--pid"), CHOSEN, None)[-3:] == ["--", "ls", "--pid"]
 
