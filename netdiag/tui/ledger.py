@@ -13,6 +13,7 @@ import numpy as np
 
 from netdiag.addresses import endpoint, to_text
 from netdiag.recording.reader import Recording, Records
+from netdiag.tables.codes import TcpFlags
 from netdiag.text import safe
 from netdiag.tui.columns import PARTS, Calls, Ends, Floats, Ints, Texts
 
@@ -41,6 +42,8 @@ class Ledger:
         self._tcp: Records | None = None
         self._hosts: dict[int, str | None] = {}
         """Cookie → name or address of the other end."""
+        self._older: set[int] = set()
+        """Cookies of connections older than the trace: the first request seen on them may not be their first."""
         self._first: dict[int, str] = {}
         """Cookie → host that its first request names."""
         self.programs: dict[int, str] = {}
@@ -126,6 +129,7 @@ class Ledger:
         whole = new.copy() if self._tcp is None else np.concatenate([self._tcp, new])
         _, last = np.unique(whole["cookie"][::-1], return_index=True)
         self._tcp = whole[np.sort(len(whole) - 1 - last)[-self._most :]]
+        self._older.update(new["cookie"][new["flags"] & TcpFlags.PREEXISTING != 0].tolist())
         fresh = [at for at, cookie in enumerate(new["cookie"].tolist()) if cookie not in self._hosts]
         for at in fresh:
             port = int(new["dport"][at])
@@ -139,6 +143,8 @@ class Ledger:
         if client.any():
             new = new[client]
         began, sent, first, ended = (self._instant(new, name) for name in ("began", "sent", "first_byte", "ended"))
+        older = np.isin(new["cookie"], np.fromiter(self._older, new["cookie"].dtype, len(self._older)))
+        later = new["number"] > 1
         status = np.where(new["status"] == 0, np.nan, new["status"].astype(np.float64))
         broken = np.isin(new["result"], _GIVEN_UP)
         parts = np.full((len(new), len(PARTS)), np.nan)
@@ -165,7 +171,7 @@ class Ledger:
                     broken | ~np.isnan(status), (broken | (status >= _ERROR_STATUS)).astype(np.float64), np.nan
                 ),
                 retried=np.full(len(new), np.nan),
-                reused=np.where(new["cookie"] == 0, np.nan, (new["number"] > 1).astype(np.float64)),
+                reused=np.where((new["cookie"] == 0) | (~later & older), np.nan, later.astype(np.float64)),
                 stream=new["stream_kind"] > 0,
                 parts=parts,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from netdiag.tables.codes import TcpFlags
 from netdiag.testing import START_NS, RecordingBuilder
 from netdiag.tui.ledger import Ledger
 
@@ -13,10 +14,10 @@ def ns(ms: float) -> int:
     return START_NS + int(ms * 1e6)
 
 
-def builder() -> RecordingBuilder:
+def builder(flags: int = 0) -> RecordingBuilder:
     made = RecordingBuilder().process(100)
     made.fact("strings", first=1, values=["GET", "api.example.com", "/v1"])
-    made.connection([("send", 10, 100), ("receive", 30, 900)], opened=5, closed=("local", 40))
+    made.connection([("send", 10, 100), ("receive", 30, 900)], opened=5, closed=("local", 40), flags=flags)
     for number, (began, status) in enumerate(((10, 200), (20, 503)), 1):
         made.record("http_request", time=ns(began + 9), conversation=1, cookie=1, began=ns(began), sent=ns(began + 1),
                     first_byte=ns(began + 5), ended=ns(began + 9), number=number, method=1, host=2, path=3, tgid=100,
@@ -40,6 +41,12 @@ def test_requests_have_their_times_and_names():
     assert set(calls.label) == {"GET /v1"}
     assert np.isnan(calls.retried).all()
     assert np.isnan(calls.first_token_ms).all()
+
+
+def test_the_first_request_seen_on_an_older_connection_may_not_be_its_first():
+    ledger = Ledger()
+    ledger.add(builder(TcpFlags.PREEXISTING).recording(end_at=100))
+    assert np.array_equal(ledger.calls().reused, [np.nan, 1.0], equal_nan=True)
 
 
 def test_a_connection_counts_once_however_many_records_it_has():
