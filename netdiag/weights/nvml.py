@@ -9,7 +9,6 @@ sampled PCIe throughput never: that call sleeps. All calls are made by one threa
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import sys
@@ -190,8 +189,8 @@ class Watcher:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Tell whether two handles, pointers of the driver's, are of the same GPU."""
-    return bool(one and other) and ctypes.cast(one, ctypes.c_void_p).value == ctypes.cast(other, ctypes.c_void_p).value
+    """Tell whether two handles are of the same GPU: pointers of the driver's, so their bytes are an address."""
+    return bool(one and other) and bytes(one) == bytes(other)
 
 
 def _text(value: Any) -> str | None:
