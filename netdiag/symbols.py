@@ -389,7 +389,7 @@ _PASSED_WITH_ALL = re.compile(
     rb"|[\x48-\x4f]?[\x38-\x3b][\xc0-\xff]"  # cmp of registers
     rb"|\x48?\x83[\x78-\x7b\x7d-\x7f]..|\x48?\x83\x3f."  # cmp of a member with a small number
     rb"|[\x31\x33](?:\xc0|\xdb|\xed)"  # xor of rax, rbx, rbp with itself
-    rb"|\x45[\x31\x33](?:\xd2|\xdb|\xe4|\xed|\xf6|\xff)",  # and of r10 to r15
+    rb"|\x45[\x31\x33](?:\xd2|\xdb|\xe4|\xed|\xf6|\xff)",  # the same of r10 to r15
     re.DOTALL,
 )
 """Instructions that leave the stack and all arguments as they are."""

@@ -13,11 +13,17 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from netdiag.recording.format import BLOCK_HEADER, RING_HEADER_BYTES, BlockType, FieldKind, StreamLayout, dump_json
+from netdiag.recording.format import (
+    BLOCK_HEADER,
+    RING_HEADER_BYTES,
+    UNSIGNED,
+    BlockType,
+    FieldKind,
+    StreamLayout,
+    dump_json,
+)
 
 __all__ = ["Appender", "Packer"]
-
-_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 class Packer:
@@ -31,7 +37,7 @@ class Packer:
         for field in sorted(layout.fields, key=lambda field: field.offset):
             shape += f"{field.offset - at}x"
             if field.kind is FieldKind.UINT:
-                shape += _CODES[field.size]
+                shape += UNSIGNED[field.size]
                 names.append(field.name)
                 limits.append((1 << 8 * field.size) - 1)
             elif field.kind is FieldKind.BYTES:

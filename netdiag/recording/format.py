@@ -23,6 +23,7 @@ __all__ = [
     "MAX_RECORDS_BYTES",
     "MINOR",
     "RING_HEADER_BYTES",
+    "UNSIGNED",
     "BlockType",
     "BrokenBlockError",
     "Field",
@@ -44,6 +45,9 @@ BLOCK_HEADER = struct.Struct("<BBHII")
 
 RING_HEADER_BYTES = 8
 """What the kernel's ring buffer puts before each record: length with two flag bits, page offset."""
+
+UNSIGNED: Mapping[int, str] = {1: "B", 2: "H", 4: "I", 8: "Q"}
+"""Bytes of a number without a sign → its letter for `struct`."""
 
 MAX_JSON_BYTES = 1 << 20
 """A longer JSON block is not one that netdiag wrote."""

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from netdiag.recording.format import FieldKind, StreamLayout, parse_json
+from netdiag.recording.format import UNSIGNED, FieldKind, StreamLayout, parse_json
 
 __all__ = ["CONTROL", "MAX_FRAME_BYTES", "Frames", "PlainRecord", "control", "frame_header", "records"]
 
@@ -104,7 +104,6 @@ class PlainRecord(NamedTuple):
 
 
 _NUMBERS = PlainRecord._fields[:-2]
-_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 class _Reader:
@@ -117,7 +116,7 @@ class _Reader:
         for field in wanted:
             if field.kind is not FieldKind.UINT:
                 raise ValueError(f"member {field.name} of {layout.struct} is no number")
-            shape += f"{field.offset - at}x{_CODES[field.size]}"
+            shape += f"{field.offset - at}x{UNSIGNED[field.size]}"
             at = field.offset + field.size
         self._struct = struct.Struct(shape)
         names = [field.name for field in wanted]
