@@ -94,7 +94,6 @@ class Mount:
     """read_ahead_kb of its device."""
     layer: str | None = None
     """In an overlay: lower, upper."""
-    rotational: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

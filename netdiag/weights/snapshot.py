@@ -85,7 +85,7 @@ def fragmentation(snapshot: Mapping[str, Any]) -> list[Fragmentation]:
     for segment in snapshot["segments"]:
         if not isinstance(segment, dict):
             raise InputUnreadable("a segment of the snapshot is no table")
-        by_device.setdefault(_whole(segment, "device"), []).append(segment)
+        by_device.setdefault(_whole(segment, "device", 0), []).append(segment)
     return [_sums(device, segments) for device, segments in sorted(by_device.items())]
 
 
@@ -102,7 +102,7 @@ def _sums(device: int, segments: list[Mapping[str, Any]]) -> Fragmentation:
                 continue
             blocks += 1
             largest = max(largest, size)
-            streams.add(_whole(segment, "stream"))
+            streams.add(_whole(segment, "stream", 0))
             if live:
                 hard += size
             else:
@@ -130,8 +130,8 @@ def _blocks(segment: Mapping[str, Any]) -> Iterator[tuple[int, bool]]:
         yield _whole(block, "size"), str(block.get("state", "")).startswith(_FREE)
 
 
-def _whole(table: Mapping[str, Any], name: str) -> int:
-    value = table.get(name, 0)
+def _whole(table: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    value = table.get(name, default)
     if type(value) is not int or value < 0:
         raise InputUnreadable(f"{name} in the snapshot is no size")
     return value

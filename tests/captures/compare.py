@@ -19,8 +19,6 @@ from tests.captures.mangler import Mangled
 
 __all__ = ["Difference", "compare"]
 
-_LOOPBACK_PORTS = 1024
-
 
 @dataclass(frozen=True, slots=True)
 class Difference:

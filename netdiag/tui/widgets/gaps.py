@@ -50,8 +50,6 @@ class Histogram(Widget):
 class OverTime(Widget):
     """A picture of the longest pause in each stretch of the stream; stalls in the colour of who is to blame."""
 
-    HEIGHT = 6
-
     def __init__(self) -> None:
         super().__init__(id="overtime")
         self._gaps: tuple[Gap, ...] = ()

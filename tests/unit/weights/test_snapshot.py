@@ -72,7 +72,7 @@ def test_what_is_no_snapshot_is_refused(tmp_path, content):
 @pytest.mark.parametrize(
     "segments",
     [[3], [{"device": "x"}], [{"device": 0, "total_size": -1}], [{"blocks": 3}], [{"blocks": [3]}],
-     [{"blocks": [{"size": 1.5}]}]],
+     [{"total_size": 8, "blocks": [{"size": 1.5}]}], [{"blocks": []}], [{"total_size": 8, "blocks": [{"state": "x"}]}]],
 )  # fmt: skip
 def test_sizes_that_are_none_are_refused(segments):
     with pytest.raises(InputUnreadable):
