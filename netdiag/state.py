@@ -20,6 +20,7 @@ __all__ = [
     "LAST",
     "MAX_BYTES",
     "MAX_FILES",
+    "data_folder",
     "effective_uid",
     "folder",
     "last",
@@ -50,6 +51,16 @@ def folder(environ: Mapping[str, str] = os.environ, uid: int | None = None) -> P
         if environ.get("HOME"):
             return Path(environ["HOME"]) / ".local/state/netdiag"
     return _home(effective_uid() if uid is None else uid) / ".local/state/netdiag"
+
+
+def data_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of what is kept longer (baselines, checks of routes); it need not exist."""
+    data = environ.get("XDG_DATA_HOME", "")
+    if os.path.isabs(data):  # noqa: PTH117 - a relative one is to be ignored, says its specification
+        return Path(data) / "netdiag"
+    if "SUDO_UID" in environ:  # the environment may still be root's
+        return _home(effective_uid()) / ".local/share/netdiag"
+    return Path(environ.get("HOME") or "/nonexistent") / ".local/share/netdiag"
 
 
 def effective_uid() -> int:

@@ -4,6 +4,6 @@
 from __future__ import annotations
 
 from netdiag.baseline.figures import DIMENSIONS, Figures, Scenario, learn
-from netdiag.baseline.store import Store, folder, open_store
+from netdiag.baseline.store import Store, open_store
 
-__all__ = ["DIMENSIONS", "Figures", "Scenario", "Store", "folder", "learn", "open_store"]
+__all__ = ["DIMENSIONS", "Figures", "Scenario", "Store", "learn", "open_store"]

@@ -17,7 +17,7 @@ from netdiag import state
 from netdiag.baseline.figures import Figures, Scenario
 from netdiag.errors import InputUnreadable, NetdiagError
 
-__all__ = ["Store", "folder", "open_store"]
+__all__ = ["Store", "open_store"]
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS figures (
@@ -32,20 +32,10 @@ PRAGMA user_version = 1;
 _VERSION = 1
 
 
-def folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder; it need not exist."""
-    data = environ.get("XDG_DATA_HOME", "")
-    if os.path.isabs(data):  # noqa: PTH117 - a relative one is to be ignored, says its specification
-        return Path(data) / "netdiag"
-    if "SUDO_UID" in environ:  # the environment may still be root's
-        return state.folder(environ).parents[1] / "share/netdiag"
-    return Path(environ.get("HOME") or "/nonexistent") / ".local/share/netdiag"
-
-
 @contextlib.contextmanager
 def open_store(where: Path | None = None, *, make: bool = False) -> Iterator[Store]:
     """Give the store, and close it; with `make` it is made where there is none, else that is an InputUnreadable."""
-    where = folder() if where is None else where
+    where = state.data_folder() if where is None else where
     path = where / "baselines.sqlite"
     try:
         if make:

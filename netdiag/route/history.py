@@ -15,12 +15,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from netdiag import state
 from netdiag.render import Options
 from netdiag.render import json as as_json
 from netdiag.route.model import Protocol, Target
 from netdiag.route.persistence import Check
 
-__all__ = ["Store", "check_of", "folder", "open_store", "place_of", "target_of"]
+__all__ = ["Store", "check_of", "open_store", "place_of", "target_of"]
 
 _MOST_ROWS = 20_000
 _MOST_DOCUMENTS = 50
@@ -32,14 +33,6 @@ CREATE TABLE IF NOT EXISTS checks (
 CREATE INDEX IF NOT EXISTS by_target ON checks (host, port, protocol, at_s);
 PRAGMA user_version = 1;
 """
-
-
-def folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder; it need not exist."""
-    data = environ.get("XDG_DATA_HOME", "")
-    if os.path.isabs(data):  # noqa: PTH117 - a relative one is to be ignored, says its specification
-        return Path(data) / "netdiag"
-    return Path(environ.get("HOME") or "/nonexistent") / ".local/share/netdiag"
 
 
 def target_of(host: str, port: int, protocol: str) -> Target:
@@ -71,7 +64,7 @@ def _seconds(started: str) -> float:
 
 def open_store(where: Path | None = None) -> Store | None:
     """Return the history, made if need be; None where that is impossible."""
-    where = folder() if where is None else where
+    where = state.data_folder() if where is None else where
     try:
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = where / "routes.sqlite"

@@ -28,6 +28,13 @@ def test_under_sudo_the_home_is_that_of_the_user_and_not_the_environments():
     assert not state.folder(environ, os.geteuid()).is_relative_to("/elsewhere")
 
 
+def test_where_baselines_and_checks_of_routes_lie():
+    assert state.data_folder({"XDG_DATA_HOME": "/data", "HOME": "/h"}) == Path("/data/netdiag")
+    assert state.data_folder({"XDG_DATA_HOME": "relative", "HOME": "/h"}) == Path("/h/.local/share/netdiag")
+    assert state.data_folder({}) == Path("/nonexistent/.local/share/netdiag")
+    assert not state.data_folder({"HOME": "/elsewhere", "SUDO_UID": "0"}).is_relative_to("/elsewhere")
+
+
 def test_a_user_without_a_name_has_no_home():
     assert state.folder({}, 4_000_000_000) == Path("/nonexistent/.local/state/netdiag")
 

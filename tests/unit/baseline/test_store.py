@@ -7,7 +7,6 @@ import threading
 import numpy as np
 import pytest
 
-from netdiag.baseline import store
 from netdiag.baseline.figures import Figures, Scenario
 from netdiag.baseline.store import open_store
 from netdiag.errors import InputUnreadable
@@ -92,9 +91,3 @@ def test_two_at_once_lose_nothing(tmp_path):
         thread.join()
     with open_store(tmp_path) as kept:
         assert kept.figures()[API, "api"].n == 20
-
-
-def test_where_it_lies():
-    assert str(store.folder({"XDG_DATA_HOME": "/d"})) == "/d/netdiag"
-    assert str(store.folder({"HOME": "/h"})) == "/h/.local/share/netdiag"
-    assert str(store.folder({"HOME": "/h", "XDG_DATA_HOME": "relative"})) == "/h/.local/share/netdiag"

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import json
 import stat
 from pathlib import Path
 
 from netdiag.route import document, replay
-from netdiag.route.history import check_of, folder, open_store, target_of
+from netdiag.route.history import check_of, open_store, target_of
 from netdiag.route.knowledge import Knowledge
 from netdiag.route.survey import Inputs, examine
 from tests.fakes.routes import START_NS, boomerang
@@ -58,9 +57,3 @@ def test_a_history_that_cannot_be_had_is_none(tmp_path):
     assert open_store(blocked) is None
     (tmp_path / "routes.sqlite").write_text("no database, but text that is long enough to be looked at " * 20)
     assert open_store(tmp_path) is None
-
-
-def test_where_it_lies():
-    assert folder({"XDG_DATA_HOME": "/data", "HOME": "/h"}) == Path("/data/netdiag")
-    assert folder({"XDG_DATA_HOME": "relative", "HOME": "/h"}) == Path("/h/.local/share/netdiag")
-    assert json.dumps(str(folder({}))) == '"/nonexistent/.local/share/netdiag"'
