@@ -27,6 +27,7 @@ __all__ = ["arrow_schema", "file_name", "write"]
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 """What stands in a path for a partition without a value: readers take it for null."""
+_MOST_NAME, _BEGINNING = 240, 16
 _DAY_NS = 86_400_000_000_000
 _ROWS = 5 * PIECE
 
@@ -83,7 +84,13 @@ def write(source: Source, folder: Path, progress: Progress = silent) -> list[Pat
 
 
 def _piece(host: str | None) -> str:
-    return _NULL if host is None else quote(host, safe="") or _NULL
+    """Return what stands for a host in a path; of a name longer than file systems take, its beginning and a print."""
+    if host is None:
+        return _NULL
+    name = quote(host, safe="")
+    if len(name) > _MOST_NAME:
+        name = f"{quote(host[:_BEGINNING], safe='')}~{hashlib.sha256(host.encode()).hexdigest()[:16]}"
+    return name or _NULL
 
 
 def _partitions(source: Source, kind: str) -> Iterator[tuple[str | None, str, pd.DataFrame]]:

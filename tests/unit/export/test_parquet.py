@@ -114,3 +114,13 @@ def test_hostile_names_stay_inside_the_folder(tmp_path):
     depths = {len(path.relative_to(tmp_path / "lake").parts) for path in (tmp_path / "lake").rglob("*.parquet")}
     assert depths == {4}
     assert "../../../etc/<x>=1&'\\xff" in set(pd.read_parquet(tmp_path / "lake" / "requests")["host"])
+
+
+@pytest.mark.parametrize("letter", ["a", "ü", "\U0001f600", "<"])
+def test_names_longer_than_a_file_system_takes_stay_apart(tmp_path, letter):
+    names = [letter * 300 + end for end in ("x", "y")]
+    pieces = {parquet._piece(name) for name in names}
+    assert len(pieces) == 2
+    assert max(len(piece) for piece in pieces) < 250
+    parquet.write(calls.source(hostile=names[0]), tmp_path)
+    assert parquet._piece(names[0]) in {path.name.removeprefix("host=") for path in (tmp_path / "requests").iterdir()}
