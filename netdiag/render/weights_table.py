@@ -55,8 +55,9 @@ def headline(document: Mapping[str, Any]) -> str:
     parts.append(
         f"{format_bytes(size)} in {len(weights)} {' and '.join(kinds)} {'file' if len(weights) == 1 else 'files'}"
     )
-    lost = sum(document["tier"]["lost"].values())
-    return f"netdiag: {', '.join(parts)} · {format_count(lost)} events lost".replace("  ", " ")
+    lost = document["tier"]["lost"]
+    losses = "losses unknown" if lost is None else f"{format_count(sum(lost.values()))} events lost"
+    return f"netdiag: {', '.join(parts)} · {losses}".replace("  ", " ")
 
 
 def render(document: Mapping[str, Any], options: Options) -> str:

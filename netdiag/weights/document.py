@@ -124,7 +124,7 @@ def _tier(load: Load, said: Identity | None, missing: Sequence[tuple[str, str]])
         "name": "light",
         "missing": lacking,
         "probes": list(load.probes),
-        "lost": dict(load.lost),
+        "lost": None if load.lost is None else dict(load.lost),
         "kernel_ms": _number(load.kernel_ms),
         "recorder_cpu_ms": _number(load.recorder_ms),
         "share_of_wall": _share(load.kernel_ms, said.wall_ms) if said and load.kernel_ms is not None else None,

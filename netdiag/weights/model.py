@@ -7,7 +7,7 @@ Durations are milliseconds, instants milliseconds since the start of the recordi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 __all__ = ["CLASSES", "Copies", "File", "Load", "Mount", "Point", "Requests", "Thread"]
@@ -184,8 +184,8 @@ class Load:
     span_ms: float
     points: tuple[Point, ...] = ()
     copies: Copies | None = None
-    lost: Mapping[str, int] = field(default_factory=dict)
-    """Records lost, by stream."""
+    lost: Mapping[str, int] | None = None
+    """Records lost, by stream; None = nobody counted, as where the recorder was killed."""
     kernel_ms: float | None = None
     """What the kernel programs of this probe took."""
     recorder_ms: float | None = None

@@ -45,6 +45,7 @@ def load_of(recording: Recording) -> Load:
     last = max([start, *(int(value) for value in threads["time"])])
     costs = recording.facts_of("cost")
     coverage = recording.facts_of("coverage")
+    losses = recording.facts_of("loss")
     found = sorted(_threads(threads, start), key=_brings, reverse=True)
     return Load(
         threads=tuple(found),
@@ -52,7 +53,7 @@ def load_of(recording: Recording) -> Load:
         span_ms=((end or last) - start) * _MS,
         points=tuple(_points(threads, start)),
         copies=_copies(threads),
-        lost={f["probe"]: int(f["lost"]) for f in recording.facts_of("loss") if f.get("lost")},
+        lost={f["probe"]: int(f["lost"]) for f in losses if f.get("lost")} if losses else None,
         kernel_ms=_kernel_ms(costs[-1]) if costs else None,
         recorder_ms=costs[-1].get("recorder_cpu_ms") if costs else None,
         probes=tuple(coverage[-1].get("probes", ())) if coverage else (),

@@ -72,7 +72,7 @@ def load(threads: Sequence[Thread] | None = None, files: Sequence[File] | None =
     return Load(
         threads=tuple([thread()] if threads is None else threads),
         files=tuple([file()] if files is None else files),
-        **{"span_ms": 10_000.0, **more},
+        **{"span_ms": 10_000.0, "lost": {}, **more},
     )
 
 

@@ -41,6 +41,7 @@ def test_the_headline_names_who_loaded(argv, comm, name):
 
 def test_the_headline_tells_lost_events():
     assert headline(loads.document(loads.load(lost={"a": 1_200, "b": 34}))).endswith("1,234 events lost")
+    assert headline(loads.document(loads.load(lost=None))).endswith("losses unknown")
 
 
 def test_weights_are_known_by_their_header_then_by_size():

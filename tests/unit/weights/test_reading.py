@@ -100,5 +100,10 @@ def test_of_the_kernels_time_only_these_programs_count():
     assert read(loads.builder()).kernel_ms is None
 
 
+def test_losses_that_nobody_counted_are_unknown():
+    assert read(loads.builder()).lost is None
+    assert read(loads.builder().fact("loss", probe="weights_files", lost=0)).lost == {}
+
+
 def test_a_recording_that_breaks_off_lasts_to_its_last_record():
     assert load_of(loads.builder().recording(end=None)).span_ms == 2_000.0
