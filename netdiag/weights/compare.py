@@ -207,9 +207,9 @@ def why(runs: list[Run], size: int) -> list[str]:
     for state in ("cold", "warm"):
         read, copied = by.get((state, "read")), by.get((state, "mmap-copy"))
         reused = by.get((state, "read-reused"))
-        if read is None or copied is None or reused is None:
+        if read is None or copied is None or reused is None or not read.ms:
             continue
-        ratio = copied.ms / read.ms if read.ms else 0.0
+        ratio = copied.ms / read.ms
         words.append(
             f"{state}: mmap and copy takes {ratio:.2f} times read(): {format_ms(copied.ms)} against "
             f"{format_ms(read.ms)}, "
