@@ -141,6 +141,21 @@ def test_a_stub_on_another_loopback_address(tmp_path):
     assert {entry["server"] for entry in document["resolutions"] if entry["source"] == "wire"} == {"127.0.0.53"}
 
 
+def test_a_look_up_that_was_jumped_out_of_leaves_the_next_one_its_own_name(tmp_path):
+    program = built(tmp_path, "gcc", "-O0", "-o", "OUT", str(CLIENTS / "jumps.c"))
+    with PrivateNetwork({"names": SETTINGS | {"wait_s": 1.0}}) as network:
+        argv = [
+            *NETDIAG,
+            str(tmp_path / "trace.json"),
+            "--",
+            *network.for_client([*program, "api.lab.test", "only4.lab.test"]),
+        ]
+        subprocess.run(argv, check=True, capture_output=True, timeout=120)
+    found = [row for row in json.loads((tmp_path / "trace.json").read_text())["resolutions"] if row["source"] == "libc"]
+    assert [row["name"] for row in found] == ["only4.lab.test"]
+    assert found[0]["duration_ms"] >= 950
+
+
 def test_what_is_no_dns_is_not_copied(tmp_path):
     code = (
         "import socket\n"

@@ -143,8 +143,8 @@ int name_enter(struct pt_regs *ctx)
 		return 0; /* getaddrinfo() without a name is for servers */
 	if (KIND(cookie) == ND_LOOKUP_SOCKADDR && wants_number(ctx))
 		return 0;
-	if (l && nd_stack(ctx) <= l->stack)
-		return 0; /* a call inside the one that is timed */
+	if (l && nd_stack(ctx) < l->stack)
+		return 0; /* a call inside the one that is timed; in its very place, the program had jumped out of that one */
 	bpf_map_update_elem(&name_lookups, &id, &none, BPF_ANY);
 	l = bpf_map_lookup_elem(&name_lookups, &id);
 	if (!l)
