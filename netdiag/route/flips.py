@@ -75,10 +75,16 @@ def _split(ordered: list[tuple[Attempt, float]]) -> list[list[tuple[Attempt, flo
         return [ordered]
     low, high = times[:at], times[at:]
     gap = high[0] - low[-1]
-    scatter = max(figures.mad(low) or 0.0, figures.mad(high) or 0.0)
+    scatter = max(_scatter(low), _scatter(high))
     if gap <= max(_LEAST_GAP_MS, 4 * scatter) or not _at_several_times(ordered[:at], ordered[at:]):
         return [ordered]
     return [ordered[:at], ordered[at:]]
+
+
+def _scatter(ordered: Sequence[float]) -> float:
+    """Return the median distance from the median, of two values as well."""
+    known = figures.mad(ordered)
+    return (ordered[-1] - ordered[0]) / 2 if known is None else known
 
 
 def _at_several_times(near: Sequence[tuple[Attempt, float]], far: Sequence[tuple[Attempt, float]]) -> bool:

@@ -75,7 +75,9 @@ def _impostor(path: Path, seconds: Iterable[Path]) -> Iterator[str]:
             continue
         far = max((hop.ttl for hop in other.hops if hop.responders), default=0)
         late = other.hops[-1].min_ms if other.reached and other.hops else None
-        if far >= end.ttl + _LEAST_HOPS and late is not None and (end.min_ms or 0.0) < _NEARER * late:
+        if end.min_ms is None or late is None:
+            continue
+        if far >= end.ttl + _LEAST_HOPS and end.min_ms < _NEARER * late:
             yield (
                 f"TCP ends at hop {end.ttl} ({end.min_ms:.1f} ms) and {other.trace.protocol.upper()} goes on to hop "
                 f"{far} ({late:.1f} ms): a proxy on the way answers TCP for the target"

@@ -33,6 +33,7 @@ def test_two_groups_of_round_trips():
         [*NEAR, 48.0, 12.3, 12.2, 12.4],  # one slow one is no group
         NEAR[:4] + [48.0] * 4,  # too few ports
         [10.0 + 6 * at for at in range(14)],  # a line that scatters
+        [*NEAR[:4], 48.0, *NEAR[4:], 95.0, 12.1],  # two slow ones that have nothing in common
         NEAR * 2,
         [*NEAR, 48.0, 48.3, 49.0, 48.1],  # slow from some moment on: the way changed, not the lot
     ],
