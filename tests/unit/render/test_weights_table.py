@@ -55,8 +55,10 @@ def test_weights_are_known_by_their_header_then_by_size():
     assert kept(small) == [MIB]
 
 
-def test_the_parts_that_are_shown_add_up():
-    document = loads.document(loads.load([loads.thread(blocked=BLOCKED, samples={"user": 100, "read": 100})]))
+@pytest.mark.parametrize("run_ms", [1_000.0, 9_000.0])
+def test_the_parts_that_are_shown_add_up_also_where_they_overlap(run_ms):
+    thread = loads.thread(blocked=BLOCKED, samples={"user": 100, "read": 100}, run_ms=run_ms)
+    document = loads.document(loads.load([thread]))
     shown = [line[:40] for line in text(document).splitlines() if line.startswith("  ") and line[23:40].strip()]
     times = [float(line.split()[-2]) for line in shown if line[2:24].strip() in PARTS.values()]
     assert sum(times) == pytest.approx(10.0, abs=0.01 * len(times))
