@@ -20,9 +20,10 @@ import pytest
 
 from netdiag.lab import certificate
 from tests.kernel.harness import serve, until
+from tests.kernel.library_ends import Program
 from tests.kernel.plain_clients import ASYNC, CALLED_BACK, CROSSED, GO_CLIENT, LIBRARY, MOMENT, NODE, PAIR, SYNC
 from tests.kernel.plaintext import END, RECEIVE, SEND, PlainTrace, joined
-from tests.kernel.test_ssl import MEMORY, Program, in_memory, libssl
+from tests.kernel.test_ssl import MEMORY, in_memory, libssl
 
 pytestmark = pytest.mark.kernel
 

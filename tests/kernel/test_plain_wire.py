@@ -10,9 +10,9 @@ import threading
 import pytest
 
 from tests.kernel.harness import Namespace, serve
+from tests.kernel.library_ends import Program
 from tests.kernel.plaintext import END, RECEIVE, SEND, PlainTrace, joined
 from tests.kernel.test_plain import Truth, assert_same, ports
-from tests.kernel.test_ssl import Program
 
 pytestmark = pytest.mark.kernel
 
