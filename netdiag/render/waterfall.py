@@ -76,7 +76,7 @@ def draw(document: Mapping[str, Any]) -> Waterfall | None:
         ticks=line(0.0, span, LABEL_PX, PLOT_PX),
         width=LABEL_PX + PLOT_PX + 70,
         height=HEAD_PX + ROW_PX * len(rows) + 6,
-        left_out=len(timed) - len(rows),
+        left_out=len(document["requests"]) - len(rows),
     )
 
 

@@ -39,5 +39,14 @@ def test_the_slowest_and_those_that_findings_name_are_kept():
     assert {"r1", "r151", "r199"} <= {row.id for row in drawn.rows}
 
 
+def test_requests_whose_time_is_not_known_are_counted_as_not_drawn():
+    rows = [documents.request(1, 0, 1), documents.request(2, 0, 2, total_ms=float("nan"))]
+    drawn = waterfall.draw(
+        documents.build(documents.recording(), documents.tables([documents.connection(1)], rows), [])
+    )
+    assert drawn is not None
+    assert (len(drawn.rows), drawn.left_out) == (1, 1)
+
+
 def test_nothing_to_draw():
     assert waterfall.draw(documents.build(documents.recording(), documents.tables([]), [])) is None
