@@ -11,7 +11,7 @@ from netdiag.analysis.build import Seen, finding, milliseconds
 from netdiag.analysis.case import Case, Group
 from netdiag.analysis.http2_windows import flow_control
 from netdiag.analysis.http_calls import Asked, examples
-from netdiag.analysis.links import Link, column, known, number
+from netdiag.analysis.links import NAN, Link, column, known, number
 from netdiag.analysis.stream_pieces import streams_of
 from netdiag.analysis.stream_stalls import LEAST_MS, Stall, paths_of, stalls_of
 from netdiag.analysis.whatif import what_if
@@ -24,6 +24,8 @@ _AT_ONCE_MS, _AT_ONCE_OF = 10.0, 0.15
 _TOGETHER_OF = 0.2
 """Of the usual length of a call."""
 _WAVES_OF = 0.7
+_NEARLY = 0.9
+"""Of the streams that a server allows: so many at once are its limit."""
 _BURST_NS = 20e6
 
 
@@ -105,10 +107,13 @@ def _stream_limit(group: Group, calls: Sequence[Asked]) -> Seen | None:
     hit: list[Asked] = []
     waits: dict[int, float] = {}
     limits: list[float] = []
+    told = True
     for mine in by_link.values():
         limit, waiting = _waves(mine)
-        if waiting:
+        allowed = min((call.concurrent for call in mine if known(call.concurrent)), default=NAN)
+        if waiting and not limit < _NEARLY * allowed:  # fewer than the server allows: the program's own limit
             limits.append(limit)
+            told = told and known(allowed)
             hit += [call for call, _ in waiting]
             waits |= {call.row: wait for call, wait in waiting}
     if not hit:
@@ -118,9 +123,11 @@ def _stream_limit(group: Group, calls: Sequence[Asked]) -> Seen | None:
         links=tuple({call.link.row: call.link for call in hit}.values()),
         count=len(hit),
         of=len(calls),
-        confidence=0.7,
+        confidence=0.9 if told else 0.7,
         cost_ms=sum(waits.values()),
-        note="a program that itself lets only so many run at once would look the same",
+        note="the server's own settings allow no more"
+        if told
+        else "a program that itself lets only so many run at once would look the same",
         learned=Learned(name="streams", value=median(limits), low=min(limits), high=max(limits), unit="streams"),
         ceiling=Severity.WARNING,
         calls=len(calls),

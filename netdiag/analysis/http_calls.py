@@ -71,6 +71,8 @@ class Asked:
     cached_tokens: float
     blocked_ms: float
     """HTTP/2: how long one side stood at the end of the other's window."""
+    concurrent: float
+    """HTTP/2: how many streams at once the server's settings allow."""
     stream: Mapping[str, Any] | None = field(default=None)
     """The facts of its stream, None where the answer is none."""
 

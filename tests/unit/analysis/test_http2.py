@@ -34,12 +34,12 @@ def test_connections_one_after_the_other_need_no_h2(calls):
     assert calls.codes() == []
 
 
-def waves(calls, *, limit, count, rest=2.0, wait=300.0, row=None, apart=0.2):
+def waves(calls, *, limit, count, rest=2.0, wait=300.0, row=None, apart=0.2, **columns):
     row = calls.connection() if row is None else row
     for index in range(count):
         wave = index // limit
         at = wave * (wait + rest) + (index % limit) * apart
-        calls.call(row, at, wait, protocol="h2", stream_id=float(2 * index + 1))
+        calls.call(row, at, wait, protocol="h2", stream_id=float(2 * index + 1), **columns)
 
 
 def test_streams_that_go_in_waves(calls):
@@ -47,6 +47,16 @@ def test_streams_that_go_in_waves(calls):
     finding = calls.only("http2.stream-limit")
     assert finding.learned is not None
     assert (finding.learned.value, finding.count) == (4, 16)
+
+
+def test_waves_as_the_settings_of_the_server_allow(calls):
+    waves(calls, limit=4, count=20, concurrent=4.0)
+    assert calls.only("http2.stream-limit").confidence == 0.9
+
+
+def test_waves_of_a_program_that_stays_below_what_the_server_allows(calls):
+    waves(calls, limit=4, count=20, concurrent=100.0)
+    assert calls.codes() == []
 
 
 def test_waves_of_a_program_that_shares_its_processor(calls):
