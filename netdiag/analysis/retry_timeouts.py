@@ -6,6 +6,7 @@ Connections and their times alone show most of it.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
@@ -209,20 +210,40 @@ def _hedge(group: Group, asked: Sequence[Asked]) -> Seen | None:
     both = [pair for pair, delay in zip(pairs, delays, strict=True) if same[0] <= delay <= same[-1]]
     if not all(first.complete is not False and second.complete is not False for first, second in both):
         return None
+    doubt = _callers(both, asked)
+    beside = "; callers that each make their own calls would look the same" if doubt else ""
     return Seen(
         code="retry.hedge-uncancelled",
         links=tuple({call.link.row: call.link for pair in both for call in pair}.values()),
         count=len(both),
         of=len(asked),
-        confidence=0.6,
+        confidence=0.4 if doubt else 0.6,
         learned=learned("hedge_delay", same),
-        note=f"the second began {milliseconds(median(same))} after the first, and both were answered to the end",
+        note=f"the second began {milliseconds(median(same))} after the first, and both were answered to the end"
+        + beside,
         words={"delay": milliseconds(median(same))},
-        severity=Severity.WARNING,
+        severity=Severity.INFO if doubt else Severity.WARNING,
         examples=examples((second, f"beside {first.id}") for first, second in both),
         host=group.host,
         process=group.process,
     )
+
+
+def _callers(pairs: Sequence[tuple[Asked, Asked]], asked: Sequence[Asked]) -> bool:
+    """Tell whether the pairs may as well be callers side by side, as far as times and threads show.
+
+    Several threads call, and each half has one of its own all along, or no pair is over before the next call begins.
+    """
+    halves = [{call.tid for call in half if known(call.tid)} for half in zip(*pairs, strict=True)]
+    if len(halves[0] | halves[1]) < 2:
+        return False
+    apart = all(len(half) == 1 for half in halves)
+    begins = sorted(call.began_ns for call in asked)
+    alone = 0
+    for first, second in pairs:
+        over = max(first.until_ns, second.until_ns)
+        alone += bisect_left(begins, over) - bisect_right(begins, second.began_ns) == 0
+    return apart or 2 * alone < len(pairs)
 
 
 def _pairs(asked: Sequence[Asked]) -> list[tuple[Asked, Asked]]:

@@ -95,6 +95,35 @@ def test_two_requests_for_one_answer(stage):
     assert (finding.count, finding.learned.value) == (4, pytest.approx(0.1, abs=0.005))
 
 
+def callers(calls, *, rest, tids):
+    """Let two callers each make their own calls, 50 ms apart, with `rest` ms between the calls of one."""
+    rows = [calls.connection() for _ in tids]
+    for turn in range(10):
+        for number, (row, tid) in enumerate(zip(rows, tids, strict=True)):
+            calls.call(row, 100 + turn * (100 + rest) + 50 * number, 100.0, tid=tid, request_bytes=400.0)
+
+
+@pytest.mark.parametrize("rest", [2.0, 900.0])
+def test_callers_side_by_side_are_no_warning(calls, rest):
+    callers(calls, rest=rest, tids=(1.0, 2.0))
+    finding = calls.only("retry.hedge-uncancelled")
+    assert (finding.severity, finding.confidence) == (Severity.INFO, 0.4)
+
+
+def test_calls_of_many_threads_without_rest_are_no_warning(calls):
+    rows = [calls.connection() for _ in range(2)]
+    for turn in range(12):
+        for number, row in enumerate(rows):
+            calls.call(row, 100 + turn * 102 + 50 * number, 100.0, tid=float(1 + turn % 3), request_bytes=400.0)
+    assert "retry.hedge-uncancelled" not in calls.loud()
+
+
+@pytest.mark.parametrize("rest", [2.0, 900.0])
+def test_pairs_of_one_thread_are_a_habit(calls, rest):
+    callers(calls, rest=rest, tids=(1.0, 1.0))
+    assert calls.only("retry.hedge-uncancelled").severity is Severity.WARNING
+
+
 def test_a_loser_that_is_cancelled_and_delays_that_are_unlike(stage):
     for turn in range(4):
         hedge(stage, turn * 3000, 100.0, both=False)
