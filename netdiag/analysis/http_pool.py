@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from netdiag.analysis.build import Seen, finding, milliseconds
-from netdiag.analysis.case import Case, Group
+from netdiag.analysis.case import Case, Group, Process
 from netdiag.analysis.http_calls import Asked, examples
 from netdiag.analysis.links import Link, known
 from netdiag.analysis.whatif import what_if
@@ -27,6 +27,7 @@ _AT_ONCE_MS = 15.0
 _PAUSE_NS = 100e6
 """All connections at rest for so long: the rush is over."""
 _LEAST, _SHARE = 3, 0.3
+_SIDE_BY_SIDE = 2
 
 
 def analyze(case: Case) -> list[Finding]:
@@ -73,7 +74,12 @@ def _rushes(calls: Sequence[Asked]) -> list[_Rush]:
 
 
 def _handed_on(group: Group, calls: Sequence[Asked]) -> Seen | None:
-    """More threads than connections, and each connection goes to another thread the moment that it is free."""
+    """More threads than connections, and each connection goes to another thread the moment that it is free.
+
+    A runtime that moves tasks between its threads shows the same without any wait, and so does one call at a time.
+    """
+    if _moves_tasks(group.process) or _most_at_once(calls) < _SIDE_BY_SIDE:
+        return None
     waits: dict[int, float] = {}
     hit: list[Asked] = []
     for rush in _rushes(calls):
@@ -94,6 +100,14 @@ def _handed_on(group: Group, calls: Sequence[Asked]) -> Seen | None:
     if len(hit) < _LEAST or len(hit) < _SHARE * len(calls):
         return None
     return _seen(group, calls, hit, waits, sure=0.65)
+
+
+def _moves_tasks(process: Process | None) -> bool:
+    """Tell whether its threads may be no callers: Go's, and those of a program none of whose libraries is known."""
+    if process is None:
+        return False
+    names = {*process.libraries, *process.installed}
+    return not names or "go" in names
 
 
 def _seen(group: Group, calls: Sequence[Asked], hit: Sequence[Asked], waits: dict[int, float], *, sure: float) -> Seen:

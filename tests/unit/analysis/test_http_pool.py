@@ -30,6 +30,19 @@ def test_a_connection_for_each_thread_is_healthy(calls, threads, connections):
     assert "http.pool-wait" not in calls.codes()
 
 
+def test_one_call_at_a_time_from_whatever_thread_waits_for_none(calls):
+    rush(calls, threads=5, connections=1, each=4)
+    assert "http.pool-wait" not in calls.codes()
+
+
+@pytest.mark.parametrize(("libraries", "said"), [(["go"], False), ([], False), (["requests"], True)])
+def test_threads_between_which_a_runtime_moves_its_tasks_are_no_callers(calls, libraries, said):
+    named = [{"name": name, "version": None, "evidence": "test"} for name in libraries]
+    rush(calls, threads=8, connections=2, each=3)
+    calls.rows["processes"].append({"pid": 100.0, "exe": "/usr/bin/program", "libraries": named})
+    assert ("http.pool-wait" in calls.codes()) is said
+
+
 def test_threads_that_rest_between_calls_do_not_wait(calls):
     rush(calls, threads=8, connections=2, each=3, rest=50.0)
     assert "http.pool-wait" not in calls.codes()
