@@ -17,10 +17,10 @@ from netdiag.analysis.claims import left_unread
 from netdiag.analysis.http_calls import Asked, certainty, examples
 from netdiag.analysis.links import Link, known
 from netdiag.analysis.starved import covered, scheduling_of
-from netdiag.analysis.stream_pieces import Lag, Piece, Streams, streams_of
-from netdiag.analysis.stream_stalls import LEAST_MS, Stall, paths_of, stalls_of
+from netdiag.analysis.stream_pieces import SPOKEN, Lag, Piece, Streams, streams_of
+from netdiag.analysis.stream_stalls import LEAST_MS, Stall, paths_of, stalls_of, usual_ms
 from netdiag.analysis.whatif import what_if
-from netdiag.findings import Finding, Learned
+from netdiag.findings import Finding, Learned, Severity
 
 __all__ = ["analyze", "beats_of"]
 
@@ -28,6 +28,8 @@ _CODES = {"server": "stream.server-stall", "network": "stream.network-stall"}
 _MS = 1e6
 _BEATS = 3
 _EVEN = 0.2
+_LIVELY_MS = 300.0
+"""A stream whose usual pause is shorter has something to say all along."""
 _SMALL = 160
 """Bytes of a TLS record that holds a heartbeat and nothing else."""
 _SOON_NS = 1e9
@@ -244,9 +246,19 @@ def _like_beats(stream: Streams) -> list[bool]:
     slow = [index > 0 and gaps[index - 1] >= 1000.0 and piece.bytes <= _SMALL for index, piece in enumerate(pieces)]
     beats = [size for size, is_slow in zip(sizes, slow, strict=True) if is_slow]
     usual = sorted(gap for gap in gaps if gap < 1000.0)
-    lively = len(usual) >= _BEATS and usual[len(usual) // 2] < 300.0
+    lively = len(usual) >= _BEATS and usual[len(usual) // 2] < _LIVELY_MS
     size = max(set(beats), key=beats.count) if beats else 0.0
     return [lively and is_slow and piece.bytes == size for piece, is_slow in zip(pieces, slow, strict=True)]
+
+
+def _speaks(stream: Streams) -> bool:
+    """Tell whether content is due all along, as of a model that answers.
+
+    A stream of events that come when something happens is healthy while it only beats.
+    """
+    gaps = stream.gaps_ms
+    lively = len(gaps) >= _BEATS and usual_ms(gaps) < _LIVELY_MS
+    return lively or stream.call.model is not None or any(p.kind in SPOKEN for p in stream.pieces)
 
 
 def _pauses(pieces: Sequence[Piece]) -> tuple[float, ...]:
@@ -264,6 +276,8 @@ def _heartbeats(
     saved: dict[int, float] = {}
     for stream, beats in hit:
         saved[stream.call.row] = saved.get(stream.call.row, 0.0) + beats.ms
+    due = any(_speaks(stream) for stream, _ in hit)
+    told = all(stream.told for stream, _ in hit)
     lines = [
         (s.call, f"no content for {milliseconds(b.ms)}, {b.count} heartbeats {milliseconds(b.pace_ms)} apart")
         for s, b in hit
@@ -273,9 +287,12 @@ def _heartbeats(
         links=_links(stream for stream, _ in hit),
         count=len(hit),
         of=len(streams),
-        confidence=0.9 if all(stream.told for stream, _ in hit) else 0.6,
+        confidence=(0.9 if told else 0.6) if due else 0.4,
         cost_ms=sum(saved.values()),
-        note="" if all(stream.told for stream, _ in hit) else "from record sizes: content was not seen",
+        note=("" if told else "from record sizes: content was not seen")
+        if due
+        else "a server that sends events as they happen, and had none, would look the same",
+        ceiling=None if due else Severity.INFO,
         learned=Learned(
             name="heartbeat", value=median(paces) / 1e3, low=min(paces) / 1e3, high=max(paces) / 1e3, unit="s"
         ),

@@ -22,7 +22,7 @@ from netdiag.analysis.links import NAN, known, number, text
 if TYPE_CHECKING:
     from netdiag.analysis.case import Case
 
-__all__ = ["Lag", "Piece", "Runs", "Streams", "streams_of"]
+__all__ = ["SPOKEN", "Lag", "Piece", "Runs", "Streams", "streams_of"]
 
 _MS = 1e6
 _PAUSE_NS = 1e6
@@ -35,7 +35,7 @@ _BULK = 8192
 """Plain reads that are mostly larger than this carry a body, no stream."""
 
 HEARTBEAT = "heartbeat"
-_SPOKEN = frozenset({"content", "reasoning"})
+SPOKEN = frozenset({"content", "reasoning"})
 _SILENT = frozenset({"role", HEARTBEAT, "done"})
 
 
@@ -132,8 +132,8 @@ class Streams:
             return
         kinds = {piece.kind for piece in self.pieces}
         tokens = self.pieces
-        if kinds & _SPOKEN:
-            tokens = tuple(piece for piece in tokens if piece.kind in _SPOKEN)
+        if kinds & SPOKEN:
+            tokens = tuple(piece for piece in tokens if piece.kind in SPOKEN)
         elif kinds & _SILENT:
             tokens = tuple(piece for piece in tokens if piece.kind not in _SILENT)
         at = [piece.at_ns for piece in tokens]

@@ -174,6 +174,18 @@ def test_heartbeats_before_the_first_token_are_no_slow_server(calls):
     assert calls.codes() == ["stream.heartbeat-stall"]
 
 
+@pytest.mark.parametrize("kinds", [(["other"] + ["heartbeat"] * 4) * 6, ["heartbeat"] * 20])
+def test_heartbeats_of_a_stream_of_rare_events_are_no_warning(calls, kinds):
+    calls.stream(calls.connection(), 0.0, [2000.0] * (len(kinds) - 1), kinds=kinds)
+    finding = calls.only("stream.heartbeat-stall")
+    assert (finding.severity, finding.confidence) == (Severity.INFO, 0.4)
+
+
+def test_heartbeats_of_a_model_that_says_nothing_are_a_stall(calls):
+    calls.stream(calls.connection(), 0.0, [2000.0] * 9, kinds=["heartbeat"] * 10, model="m")
+    assert "stream.heartbeat-stall" in calls.loud()
+
+
 def test_heartbeats_between_tokens_are_healthy(calls):
     kinds = ["content", "heartbeat"] * 12
     calls.stream(calls.connection(), 0, [50.0] * 23, kinds=kinds)
