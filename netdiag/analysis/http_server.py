@@ -30,6 +30,8 @@ _EVEN, _EVEN_MS = 0.02, 60.0
 _RATE_LIMITED = 429.0
 _OWN_WORD = 0.7
 _FAILED = 400.0
+_NOT_THERE, _DOOR = frozenset({404.0, 410.0}), frozenset({401.0, 407.0})
+_POLL_MS, _POLL_EVEN = 5000.0, 0.02
 _MANY, _MANY_SHARE, _MOST = 3, 0.05, 0.5
 _NO_PAUSE_MS = 50.0
 
@@ -88,18 +90,19 @@ def _slow(case: Case, group: Group, calls: Sequence[Asked], plain: Sequence[Aske
     waits = [call.wait_ms for call in slow]
     saved = {call.row: call.wait_ms - limit for call in slow}
     said = [(call.server_reported_ms, call.wait_ms - _trip(call)) for call in slow if known(call.server_reported_ms)]
+    polls = _polls(slow)
     return Seen(
         code="http.slow-server",
         links=_links(slow),
         count=len(slow),
         of=of,
-        confidence=certainty(slow, 0.9, 0.8),
+        confidence=0.5 if polls else certainty(slow, 0.9, 0.8),
         cost_ms=sum(saved.values()),
         cause=_whose(said) if 2 * len(said) >= len(slow) else None,
-        note=_word(said),
+        note=_word(said) + ("; calls that wait for news on purpose (long polling) look the same" if polls else ""),
         learned=Learned(name="wait", value=median(waits), low=min(waits), high=max(waits), unit="ms"),
         # one slow answer is no habit of the server's
-        ceiling=Severity.INFO if len(slow) < 2 else None,
+        ceiling=Severity.INFO if len(slow) < 2 or polls else None,
         what_if=what_if(calls, saved),
         calls=len(calls),
         words={"wait": milliseconds(median(waits)), "limit": milliseconds(limit), "which": _which(slow)},
@@ -107,6 +110,15 @@ def _slow(case: Case, group: Group, calls: Sequence[Asked], plain: Sequence[Aske
         host=group.host,
         process=group.process,
     )
+
+
+def _polls(slow: Sequence[Asked]) -> bool:
+    """Tell whether these may be calls that wait for news: GETs, the longest of which all last as long as one timer."""
+    if len(slow) < _MANY or any(call.method != "GET" for call in slow):
+        return False
+    longest = max(call.wait_ms for call in slow)
+    timed = sum(call.wait_ms >= (1 - _POLL_EVEN) * longest for call in slow)
+    return longest >= _POLL_MS and timed >= max(2, len(slow) // 2)
 
 
 def _trip(call: Asked) -> float:
@@ -226,6 +238,8 @@ def _errors(group: Group, calls: Sequence[Asked], rest: Sequence[Asked]) -> Seen
     told = [call for call in calls if known(call.status)]
     if not lost:
         return None
+    meant = _meant(calls, lost)
+    serious = len(lost) - len(meant)
     storm = {attempt.asked.row for call in tried if _hasty(call) for attempt in call.attempts}
     kinds = Counter(call.status for call in failed)
     said = ", ".join(f"{count} × {status:.0f}" for status, count in kinds.most_common(3))
@@ -240,8 +254,10 @@ def _errors(group: Group, calls: Sequence[Asked], rest: Sequence[Asked]) -> Seen
         confidence=0.95,
         cost_ms=sum(spent) if spent else NAN,
         cause="server" if server == len(failed) else "request" if not server else "both",
-        note=said + (f"; {len(failed) - len(lost)} were made again with success" if len(lost) < len(failed) else ""),
-        severity=_loudness(len(lost), len(lost) / len(told)),
+        note=said
+        + (f"; {len(failed) - len(lost)} were made again with success" if len(lost) < len(failed) else "")
+        + (f"; {len(meant)} may be answers that the program asks for" if meant else ""),
+        severity=_loudness(serious, serious / len(told)),
         ceiling=Severity.INFO if all(call.row in storm for call in lost) else None,  # the storm is the thing to stop
         calls=len(calls),
         words={"kinds": said, "share": f"{100 * share:.0f} %"},
@@ -249,6 +265,24 @@ def _errors(group: Group, calls: Sequence[Asked], rest: Sequence[Asked]) -> Seen
         host=group.host,
         process=group.process,
     )
+
+
+def _meant(calls: Sequence[Asked], failed: Sequence[Asked]) -> set[int]:
+    """Return the failed calls, by row, whose status may be the answer that the program asks for.
+
+    Whether something is there (HEAD, or GET where others found something), or what key a server wants, given next.
+    """
+    finds = any(call.method == "GET" and call.status < _FAILED for call in calls)
+    looks = {"HEAD", "GET"} if finds else {"HEAD"}
+    found = {call.row for call in failed if call.status in _NOT_THERE and call.method in looks}
+    doors = {call.row for call in failed if call.status in _DOOR}
+    before: dict[tuple[str | None, str | None, float | None], Asked] = {}
+    for call in sorted(calls, key=lambda call: call.began_ns) if doors else ():
+        key = (call.method, call.path, call.tid if known(call.tid) else None)
+        if key in before and before[key].row in doors and call.status < _FAILED:
+            found.add(before[key].row)
+        before[key] = call
+    return found
 
 
 def _hasty(call: Call) -> bool:

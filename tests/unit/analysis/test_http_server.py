@@ -28,6 +28,23 @@ def test_one_slow_call_is_a_remark(calls):
     assert calls.only("http.slow-server").severity is Severity.INFO
 
 
+@pytest.mark.parametrize("waits", [[5000.0] * 6, [30_000.0, 7000.0, 30_010.0, 30_004.0]])
+def test_calls_that_wait_for_news_are_a_remark(calls, waits):
+    row = calls.connection()
+    for index, wait in enumerate(waits):
+        calls.call(row, index * 40_000.0, wait, method="GET", path="/news")
+    finding = calls.only("http.slow-server")
+    assert (finding.severity, finding.confidence) == (Severity.INFO, 0.5)
+
+
+@pytest.mark.parametrize(("method", "waits"), [("POST", [5000.0] * 6), ("GET", [900.0] * 6), ("GET", [5e3, 6e3, 9e3])])
+def test_calls_that_wait_for_no_timer_are_slow(calls, method, waits):
+    row = calls.connection()
+    for index, wait in enumerate(waits):
+        calls.call(row, index * 40_000.0, wait, method=method)
+    assert calls.only("http.slow-server").severity is Severity.CRITICAL
+
+
 def test_the_limit_is_the_users(calls):
     repeated(calls, 5, 450.0)
     assert calls.findings() == []
@@ -145,6 +162,27 @@ def test_errors_are_said_as_loud_as_they_are_many(calls, statuses, severity):
         calls.call(row, index * 100.0, status=float(status))
     finding = calls.only("http.errors")
     assert (finding.severity, finding.of) == (severity, len(statuses))
+
+
+@pytest.mark.parametrize(
+    ("method", "statuses", "loud"),
+    [
+        ("HEAD", [404] * 6, False),
+        ("GET", [404, 200] * 4, False),
+        ("GET", [404] * 6, True),
+        ("POST", [404, 200] * 4, True),
+        ("GET", [500, 200] * 4, True),
+        ("POST", [401, 200] * 4, False),
+        ("GET", [401] * 6, True),
+    ],
+)
+def test_answers_that_a_program_asks_for_are_a_remark(calls, method, statuses, loud):
+    row = calls.connection()
+    for index, status in enumerate(statuses):
+        calls.call(row, index * 100.0, status=float(status), method=method)
+    finding = calls.only("http.errors")
+    assert (finding.severity is not Severity.INFO) is loud
+    assert ("asks for" in finding.evidence[0].note) is not loud
 
 
 def test_too_many_requests_and_redirects_are_no_errors(calls):
