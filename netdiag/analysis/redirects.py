@@ -11,7 +11,7 @@ from netdiag.analysis.build import Seen, finding, milliseconds
 from netdiag.analysis.case import Case, Group
 from netdiag.analysis.http_calls import Asked, examples
 from netdiag.analysis.links import Link, Turn, known
-from netdiag.findings import Finding
+from netdiag.findings import Finding, Severity
 
 __all__ = ["analyze"]
 
@@ -19,6 +19,7 @@ _STATUSES = frozenset({301.0, 302.0, 303.0, 307.0, 308.0})
 _HABIT = 3
 _NEXT_NS = 30e6
 """A client follows at once."""
+_MOSTLY = 0.8
 _SMALL_BYTES = 1500.0
 """Head and a few words: more is an answer."""
 
@@ -53,7 +54,7 @@ def _told(case: Case, group: Group) -> Iterable[Seen]:
             cause="permanent" if permanent else "temporary",
             note=f"status {', '.join(statuses)}",
             calls=float(len(calls)),
-            words={"where": path or group.host},
+            words={"where": path or group.host, "sent": "were sent", "shown": "were redirects"},
             examples=examples((call, f"{call.status:.0f} after {milliseconds(call.total_ms)}") for call in calls),
             host=group.host,
             process=group.process,
@@ -93,6 +94,7 @@ def _pairs(first: Group, sent: Sequence[tuple[Turn, Link]], second: Group, start
         after = bisect_left(starts, call.last_byte_ns)
         if after == len(starts) or starts[after] - call.last_byte_ns > _NEXT_NS:
             return None
+    in_turn = _in_turn(sent, second)
     took = [(call.last_byte_ns - call.began_ns) / 1e6 for call, _ in sent]
     cost = sum(took) + sum(link.setup_ms for link in first.links if known(link.setup_ms))
     return Seen(
@@ -100,18 +102,31 @@ def _pairs(first: Group, sent: Sequence[tuple[Turn, Link]], second: Group, start
         links=tuple({link.row: link for _, link in sent}.values()),
         count=len(sent),
         of=len(sent),
-        confidence=0.6,
+        confidence=0.4 if in_turn else 0.6,
         cost_ms=cost,
         cause="unknown",
-        note=f"each answered in {milliseconds(median(took))}, then a call to {second.host} at once",
+        note=f"each answered in {milliseconds(median(took))}, then a call to {second.host} at once"
+        + ("; a program that calls two hosts in turn looks the same" if in_turn else ""),
+        # what the answers said was not seen
+        ceiling=Severity.INFO if in_turn else Severity.WARNING,
         calls=float(len(sent)),
-        words={"where": first.host},
+        words={"where": first.host, "sent": "seem to be sent", "shown": "may have been redirects"},
         host=first.host,
         process=first.process,
     )
 
 
-def _starts(links: Sequence[Link]) -> Iterable[float]:
+def _in_turn(sent: Sequence[tuple[Turn, Link]], second: Group) -> bool:
+    """Tell whether a call to the second host is as surely followed by one to the first: then none leads to another."""
+    begins = sorted(_starts({link.row: link for _, link in sent}.values()))
+    ends = sorted(call.last_byte_ns for link in second.links for call in link.calls if known(call.last_byte_ns))
+    follows = sum(
+        (at := bisect_left(begins, end)) < len(begins) and begins[at] - end <= _NEXT_NS for end in ends[: len(sent) - 1]
+    )
+    return follows >= _MOSTLY * (len(sent) - 1)
+
+
+def _starts(links: Iterable[Link]) -> Iterable[float]:
     """Yield when calls began: with their connection where it was opened for them."""
     for link in links:
         for number, call in enumerate(link.calls):

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import pytest
 
+from netdiag.findings import Severity
+
 
 def pair(stage, at, *, follow=1.0, size=300.0):
     """Play a call to one host, answered in 10 ms, and one to another host `follow` ms after the answer."""
@@ -17,7 +19,16 @@ def test_pairs_of_hosts(stage):
         pair(stage, turn * 1000)
     (finding,) = [finding for finding in stage.findings() if finding.code == "reuse.redirect-each-call"]
     assert (finding.count, finding.cause, finding.confidence) == (4, "unknown", 0.6)
+    assert finding.severity is Severity.WARNING
+    assert "seem to be sent elsewhere" in finding.title
     assert finding.subject.remote == "192.0.2.1:443"
+
+
+def test_two_hosts_in_turn_are_no_warning(stage):
+    for turn in range(6):
+        pair(stage, turn * 25.0)  # each call begins right after the one before it
+    (finding,) = [finding for finding in stage.findings() if finding.code == "reuse.redirect-each-call"]
+    assert (finding.severity, finding.confidence) == (Severity.INFO, 0.4)
 
 
 @pytest.mark.parametrize(
