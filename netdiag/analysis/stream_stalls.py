@@ -341,9 +341,7 @@ def _meets(lag: Lag, stall: Stall) -> bool:
 def paths_of(case: Case, links: Iterable[Link]) -> Mapping[int, Path]:
     """Return what is known of the way of these connections, by row."""
     resent, reads = case.rows["retransmits"], case.rows["bursts"]
-    ends: dict[tuple[object, ...], int] = {}
-    if resent and any(link.role == "server" for link in case.links):  # both ends were traced
-        ends = {(link.local_ip, link.local_port, link.remote_ip, link.remote_port): link.row for link in case.links}
+    ends = _ends(case) if resent else {}
     found: dict[int, Path] = {}
     for link in links:
         if link.row in found:
@@ -363,6 +361,16 @@ def paths_of(case: Case, links: Iterable[Link]) -> Mapping[int, Path]:
             reads=_pairs(arrived, size, there),
             watched=not np.isnan(strays).all(),
         )
+    return found
+
+
+def _ends(case: Case) -> Mapping[tuple[object, ...], int]:
+    """Return the connections by their addresses where both ends were traced, else none; built once a case."""
+    memo, key = case.rows.memo, ("ends", 0.0)
+    if key not in memo:
+        links = case.links if any(link.role == "server" for link in case.links) else ()
+        memo[key] = {(one.local_ip, one.local_port, one.remote_ip, one.remote_port): one.row for one in links}
+    found: Mapping[tuple[object, ...], int] = memo[key]
     return found
 
 
