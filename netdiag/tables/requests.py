@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netdiag.tables.columns import Floats, Ints
-from netdiag.tables.schema import frame
+from netdiag.tables.schema import COLUMNS, frame
 from netdiag.tables.turns import changes, numbers_within, sums
 
 __all__ = ["EXCHANGE_COLUMNS", "from_exchanges", "plain_exchanges"]
@@ -99,9 +99,9 @@ def _with_strangers(connections: pd.DataFrame, rows: int) -> pd.DataFrame:
 
 def _told(values: pd.Series[Any], default: Any) -> Any:
     """Return what plaintext tells in place of what was inferred, where it tells something."""
-    if values.dtype != object:
+    if COLUMNS["requests"][str(values.name)] != "object":
         return values.to_numpy()
-    found = values.to_numpy(copy=True)
+    found = values.to_numpy(object, copy=True)  # pandas may hold texts as a kind of its own, with NaN for none
     empty = values.isna().to_numpy()
     if default is not None:
         found[empty] = np.asarray(default, object)[empty]

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 
 from netdiag.summary import PARTS
-from netdiag.tables import build
+from netdiag.tables import COLUMNS, build
 from netdiag.tables.dialogue import not_followed
 from tests.fakes.dialogue import Said, Script
 
@@ -46,6 +47,20 @@ def test_plaintext_replaces_what_records_tell_of_the_same_connection():
     assert made.connections["requests"].tolist() == [2]
     assert made.unobservable == ()
     adds_up(made.requests)
+
+
+def test_what_plaintext_does_not_tell_is_none_and_no_number():
+    """Also beside a request that it tells, and beside one that records alone tell."""
+    script = Script()
+    told, other = script.connection(TWO), script.connection((Said(at=300),))
+    script.conversation(told, (TWO[0], dataclasses.replace(TWO[1], members={"path": 0})))
+    assert other
+    requests = build(script.recording()).requests
+    assert requests["source"].value_counts().to_dict() == {"plaintext": 2, "records": 1}
+    assert requests["path"].tolist() == ["/v1/x", None, None]
+    for name, kind in COLUMNS["requests"].items():
+        assert requests[name].dtype == kind
+        assert not [value for value in requests[name] if kind == "object" and isinstance(value, float)], name
 
 
 def test_times_are_those_of_the_socket_not_of_the_calls():
