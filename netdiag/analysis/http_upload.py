@@ -27,6 +27,8 @@ _EVEN_MS = 80.0
 _ANSWER_MS = 60.0
 _BUFFER = 65_536
 """A body below this fits into any socket's buffer: what takes long is the program that writes it."""
+_FAST = 10_000.0
+"""kB/s: a request that fills a line of 100 Mbit/s takes long because it is large."""
 _LARGE = 100_000
 _CODINGS = frozenset({"gzip", "br", "zstd", "deflate"})
 _COMPRESSIBLE = ("json", "text", "xml", "x-www-form-urlencoded")
@@ -139,6 +141,8 @@ def _slow(group: Group, calls: Sequence[Asked], waits: dict[int, float]) -> Seen
     sizes = [call.request_bytes for call in hit if known(call.request_bytes)]
     rates = [call.request_bytes / ms for call, ms in zip(hit, times, strict=True) if known(call.request_bytes)]
     saved = {call.row: ms for call, ms in zip(hit, times, strict=True)}
+    cause = _why(hit, sizes)
+    large = cause == "path" and bool(rates) and median(rates) >= _FAST
     return Seen(
         code="http.slow-upload",
         links=_links(hit),
@@ -146,13 +150,14 @@ def _slow(group: Group, calls: Sequence[Asked], waits: dict[int, float]) -> Seen
         of=len(calls),
         confidence=certainty(hit, 0.85, 0.75),
         cost_ms=sum(times),
-        cause=_why(hit, sizes),
-        note=f"requests of {_size(median(sizes))}" if sizes else "",
+        cause=cause,
+        note=(f"requests of {_size(median(sizes))}" if sizes else "")
+        + (": they are large, the line is not slow" if large else ""),
         learned=Learned(name="rate", value=median(rates), low=min(rates), high=max(rates), unit="kB/s")
         if rates
         else None,
         # once is a large request, not a slow line
-        ceiling=Severity.INFO if len(hit) < _FEW else None,
+        ceiling=Severity.INFO if len(hit) < _FEW or large else None,
         what_if=what_if(calls, saved),
         calls=len(calls),
         words={
@@ -170,7 +175,13 @@ def _slow(group: Group, calls: Sequence[Asked], waits: dict[int, float]) -> Seen
 
 
 def _sending(call: Asked, waits: dict[int, float]) -> float:
-    return call.send_ms - waits.get(call.row, 0.0) if known(call.send_ms) else 0.0
+    """Return how long the server had to wait for the whole request, ms; 0 where it answers while the request goes on.
+
+    Such a request is one half of a conversation, as long as the program means it to be.
+    """
+    if not known(call.send_ms) or call.first_byte_ns < call.sent_ns - _MS:
+        return 0.0
+    return call.send_ms - waits.get(call.row, 0.0)
 
 
 def _trip(link: Link) -> float:

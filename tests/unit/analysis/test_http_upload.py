@@ -47,6 +47,21 @@ def test_other_pauses_are_no_wait_for_continue(calls, other):
     assert "http.expect-continue" not in calls.codes()
 
 
+def test_large_requests_over_a_fast_line_are_a_remark(calls):
+    uploads(calls, 800.0, 20_000_000)
+    finding = calls.only("http.slow-upload")
+    assert (finding.severity, finding.cause) == (Severity.INFO, "path")
+    assert "the line is not slow" in finding.evidence[0].note
+
+
+def test_a_request_that_goes_on_while_its_answer_comes_is_no_upload(calls):
+    row = calls.connection()
+    for index in range(4):
+        at = index * 10_000.0
+        calls.call(row, at, 50.0, send=5000.0, request_bytes=3000.0, first_byte_ns=(at + 100) * 1e6, wait_ms=0.0)
+    assert "http.slow-upload" not in calls.codes()
+
+
 def uploads(calls, send, size, *, count=4, **columns):
     row = calls.connection(**columns)
     for index in range(count):
