@@ -15,7 +15,7 @@ from netdiag.analysis.http_calls import Asked, asked_of, certainty, examples
 from netdiag.analysis.http_rows import Rows
 from netdiag.analysis.links import Link, known, number
 from netdiag.analysis.stream_breaks import beats_of
-from netdiag.analysis.stream_pieces import Streams, streams_of
+from netdiag.analysis.stream_pieces import SPOKEN, Streams, streams_of
 from netdiag.analysis.whatif import first_token, what_if
 from netdiag.findings import Finding, Learned, Severity
 
@@ -161,6 +161,7 @@ def _buffered(
     if not lumped:
         return None
     each = [sum(count for _, count in _arrivals(stream)) / len(_arrivals(stream)) for stream in lumped]
+    tokens = any(s.call.model is not None or any(p.kind in SPOKEN for p in s.pieces) for s in lumped)
     coded = [s for s in lumped if any(c in s.call.headers.get("content-encoding", "") for c in _CODED)]
     return Seen(
         code="stream.buffered",
@@ -169,10 +170,12 @@ def _buffered(
         of=len(streams),
         confidence=0.75 if len(lumped) > 1 else 0.6,
         cause="compressed" if 2 * len(coded) > len(lumped) else None,
-        note="seen from this end alone: a proxy, or the server itself, held them back",
+        note="seen from this end alone: a proxy, or the server itself, held them back"
+        + ("" if tokens else ", if they were not all made at once"),
         learned=Learned(name="events_a_burst", value=median(each), low=min(each), high=max(each), unit="events"),
         structural=2 * len(lumped) > len(streams) and len(lumped) > 1,
-        ceiling=Severity.INFO if len(lumped) < 2 else None,
+        # nobody knows that events which are no model's were ready earlier
+        ceiling=Severity.INFO if len(lumped) < 2 or not tokens else None,
         calls=len(calls),
         words={"each": f"{median(each):.0f}", "where": "on the way"},
         examples=examples((stream.call, _lump(stream)) for stream in lumped),

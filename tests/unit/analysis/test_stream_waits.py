@@ -102,6 +102,13 @@ def test_once_in_lumps_is_a_remark(calls):
     assert calls.only("stream.buffered").severity is Severity.INFO
 
 
+def test_events_of_no_model_that_come_at_once_are_a_remark(calls):
+    row = calls.connection()
+    for index in range(3):
+        calls.stream(row, index * 1000.0, [0.01] * 29, first=350.0, kinds=["other"] * 30)
+    assert calls.only("stream.buffered").severity is Severity.INFO
+
+
 @pytest.mark.parametrize(
     "shape",
     [
