@@ -166,11 +166,18 @@ def _starved(case: Case, group: Group, work: Scheduling, reads: Rows) -> Seen | 
         # a busy machine wakes everybody some milliseconds late: that alone is no warning
         ceiling=None if loud else Severity.INFO,
         structural=often,
-        words={"why": "its cgroup's CPU limit stopped it" if throttled else "other programs had the processors"},
+        words={"why": "its cgroup's CPU limit stopped it" if throttled else _who_had_them(work, group.pid, starved)},
         examples=examples((lag.call, f"data lay ready for {milliseconds(lag.ms)}") for lag in _longest(hit)),
         host=group.host,
         process=group.process,
     )
+
+
+def _who_had_them(work: Scheduling, pid: float, starved: Sequence[tuple[float, float, float, float]]) -> str:
+    """Say who had the processors: a program that ran on more than one of them may have taken them from itself."""
+    ran = sum(work.ran_ms(pid, since, until) for since, until, *_ in starved)
+    alone = ran < sum(until - since for since, until, *_ in starved) / _MS
+    return "other programs had the processors" if alone else "its own threads, or other programs, had the processors"
 
 
 def _late(call: Asked, rows: Sequence[tuple[object, ...]]) -> list[_Late]:

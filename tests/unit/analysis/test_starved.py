@@ -33,6 +33,13 @@ def test_data_ready_and_no_processor(calls, wait, throttled, cause):
     assert finding.cost_ms == pytest.approx(600)
 
 
+@pytest.mark.parametrize(("run", "own"), [(100.0, False), (1900.0, True)])
+def test_a_program_of_many_busy_threads_may_have_taken_the_processors_itself(calls, run, own):
+    late_reads(calls)
+    looks(calls, wait=500.0, run=run)
+    assert ("its own threads" in calls.only("client.cpu-starved").title) is own
+
+
 def test_a_reader_that_is_busy_itself_is_not_starved(calls):
     late_reads(calls)
     looks(calls, wait=5.0, run=990.0)
