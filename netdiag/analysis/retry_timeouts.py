@@ -181,7 +181,7 @@ def _no_deadline(case: Case, group: Group, asked: Sequence[Asked]) -> Seen | Non
         confidence=0.7,
         cost_ms=sum(silence for _, silence in silent),
         note=f"the longest silence lasted {milliseconds(longest)}",
-        words={"silence": milliseconds(longest)},
+        words={"silence": milliseconds(longest), "calls": f"{len(silent):,} call{'s' if len(silent) > 1 else ''}"},
         learned=Learned(name="silence", value=longest / 1e3, low=longest / 1e3, high=longest / 1e3, unit="s"),
         examples=examples((call, f"silent for {milliseconds(silence)}") for call, silence in silent),
         host=group.host,
