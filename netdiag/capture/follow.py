@@ -118,7 +118,8 @@ class Talk:
 
     def end(self, at_ns: int) -> None:
         """Nothing more comes."""
-        clean = None if not self._flow.closing_ns else not self._flow.reset
+        # a FIN of the client alone, or one before a reset by the server, says nothing of the answer's end
+        clean = None if not self._flow.closing_ns else self._flow.fins[1 - max(self._flow.client, 0)] > 0
         for handler in self._handlers:
             handler.end(at_ns, clean=clean)
         self._handlers = []

@@ -76,7 +76,8 @@ class Handler(Protocol):
     def end(self, at_ns: int, *, clean: bool | None = None) -> None:
         """Nothing more comes: the connection, the protocol or the file is over.
 
-        `clean`: the connection ended by a FIN (True) or a reset (False); None where its end was not seen.
+        `clean`: the connection was closed, and the server had ended what it says by a FIN (True) or had not (False);
+        None where no end was seen.
         """
 
 

@@ -14,7 +14,9 @@ from netdiag.capture.keylog import KeyLog
 from netdiag.capture.plaintext import PlaintextSink
 from netdiag.capture.sink import TLS_KEY_LOG, Chunk, Harvest, Stream
 from netdiag.decode.http.exchange import Ended
+from tests.fakes import packets
 from tests.fakes.tls_session import talk
+from tests.unit.capture.capturing import table
 
 CLIENT, SERVER = (from_text("192.0.2.1"), 40000), (from_text("192.0.2.2"), 443)
 MS = 1_000_000
@@ -127,6 +129,28 @@ def test_bytes_that_the_file_lacks_are_no_end():
     flights = [number for number, (client, data) in enumerate(passed.flights) if not client and len(data) < 200]
     harvest = read(passed.flights, TLS, keys=passed.keys, lost=frozenset(flights[2:3]))
     assert [one["status"] for one in requests(harvest)] == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("ends", "complete"),
+    [
+        ((), None),
+        (((False, packets.FIN), (True, packets.FIN)), True),
+        (((False, packets.FIN), (True, packets.RST)), True),
+        (((True, packets.FIN), (False, packets.FIN)), True),
+        (((False, packets.RST),), False),
+        (((True, packets.RST),), False),
+        (((True, packets.FIN), (False, packets.RST)), False),
+        (((True, packets.FIN),), False),
+    ],
+)
+def test_an_answer_until_the_end_of_the_connection_is_whole_where_the_server_ended_it(ends, complete):
+    talk = packets.Talk(server=("10.0.0.2", 80)).open()
+    talk.ask(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\nsome of it")
+    for ours, flag in ends:
+        talk.say(ours, flags=flag | packets.ACK, after=0.1)
+    (row,) = table(talk.file(), "requests").to_dict("records")
+    assert (row["status"], row["complete"]) == (200, complete)
 
 
 def test_packets_that_are_cut_off_tell_their_head():
