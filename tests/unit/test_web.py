@@ -15,7 +15,7 @@ from netdiag import web
 @contextmanager
 def answering(data):
     """Give the URL of a server that answers so once, and the list of what it was asked."""
-    asked = []
+    asked: list[bytes] = []
 
     def serve():
         with suppress(OSError):
