@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -64,6 +65,7 @@ class Exchanges:
         self._numbers: dict[str, int] = {}
         self._conversations: list[tuple[int, str, bool]] = []
         self._facts: list[dict[str, Any]] = []
+        self._not_followed: Counter[str] = Counter()
 
     def conversation(self, cookie: int, *, how: str = "clear", whole: bool = True) -> int:
         """Return the number of a new conversation on a connection; `whole`: it was seen from its first byte."""
@@ -89,8 +91,9 @@ class Exchanges:
             "confidence": 1.0,
             "whole": whole,
             "protocol": said.protocol,
-            "not_followed": said.not_followed,
         }
+        if (why := said.not_followed) is not None:
+            self._not_followed[why] += 1
         if (link := said.link) is not None:
             about["link"] = asdict(link)
         self._facts.append(about)
@@ -141,6 +144,8 @@ class Exchanges:
             for at in range(0, len(texts), _TEXTS_IN_FACT)
         ]
         facts += self._facts
+        if self._not_followed:
+            facts.append({"kind": "plaintext", "not_followed": dict(self._not_followed)})
         facts += [
             {"kind": "loss", "probe": name, "seen": stream.count, "lost": stream.lost}
             for name, stream in filled.items()
