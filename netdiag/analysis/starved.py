@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 from netdiag.analysis.build import Seen, finding, milliseconds
 from netdiag.analysis.case import Case, Group
@@ -16,7 +17,7 @@ from netdiag.analysis.links import NAN, known, number
 from netdiag.analysis.whatif import what_if
 from netdiag.findings import Finding, Learned, Severity
 
-__all__ = ["Scheduling", "analyze", "covered", "scheduling_of"]
+__all__ = ["Scheduling", "Starved", "analyze", "covered", "scheduling_of"]
 
 _MS = 1e6
 _LATE_MS = 5.0
@@ -27,54 +28,86 @@ _LONG_WAKE_MS = 40.0
 """One late read in ten is this late: no mere wake-up on a busy machine."""
 _STOPPED, _STOPPED_OF = 0.3, 0.1
 _SHARE = 0.8
-"""Data lay ready in a look for so long at most, as a share, as the program waited for a processor in it."""
+"""Data lay ready in a look for so long at most, as a share, as its reader waited for a processor in it."""
+_NOBODY = -1.0
+
+
+class Look(NamedTuple):
+    """What a process did since the look before."""
+
+    until_ns: float
+    ran_ms: float
+    waited_ms: float
+    """All threads together."""
+    throttled_ms: float
+    """All processors together."""
+    threads: Mapping[int, float] | None
+    """How long the threads that waited most did, ms; None where that was not recorded."""
+
+    def waited_by(self, tid: float) -> float:
+        """Return how long one thread waited; where that is not known, the most that one thread can have."""
+        if self.threads is None:
+            return self.waited_ms
+        if not known(tid):
+            return max(self.threads.values(), default=0.0)
+        return self.threads.get(int(tid), 0.0)
+
+
+class Starved(NamedTuple):
+    """A look in which waiting for a processor explains nearly all the time that data lay ready for one thread."""
+
+    from_ns: float
+    until_ns: float
+    ready_ms: float
+    stopped_ms: float
+    """For how long of it the cgroup was stopped."""
+    tid: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduling:
-    """What processes did between looks: (until_ns, ran_ms, waited_ms, throttled_ms) since the look before, by pid."""
+    """What processes did between looks, by pid."""
 
-    looks: dict[float, list[tuple[float, float, float, float]]] = field(default_factory=dict)
+    looks: dict[float, list[Look]] = field(default_factory=dict)
     since: dict[float, float] = field(default_factory=dict)
     """When each process was looked at first."""
 
     def ran_ms(self, pid: float, start: float, end: float) -> float:
         """Return how long the process ran in a span, spread evenly over each look; NaN where nobody looked."""
-        return self._share(pid, start, end)[0]
-
-    def waited_ms(self, pid: float, start: float, end: float) -> tuple[float, float]:
-        """Return how long it waited for a processor, and how long of that its cgroup was stopped."""
-        _, waited, throttled = self._share(pid, start, end)
-        return waited, throttled
-
-    def starved(self, pid: float, lags: Sequence[tuple[float, float]]) -> list[tuple[float, float, float, float]]:
-        """Return the looks in which waiting for a processor explains nearly all the time that data lay ready.
-
-        Each as (from_ns, until_ns, ms that data lay ready, ms that the cgroup was stopped). `lags` are when data lay
-        ready, of all connections of the process; what overlaps counts once.
-        """
-        found = []
-        before = self.since.get(pid, NAN)
-        joined = _joined(lags)
-        for until, _ran, waited, throttled in self.looks.get(pid, ()):
-            ready = sum(max(0.0, min(end, until) - max(start, before)) for start, end in joined) / _MS
-            if ready > 0 and waited + throttled >= _SHARE * ready:
-                found.append((before, until, ready, throttled))
-            before = until
-        return found
-
-    def _share(self, pid: float, start: float, end: float) -> tuple[float, float, float]:
         looks = self.looks.get(pid, ())
         before = self.since.get(pid, NAN)
         if not looks or not known(before) or not end >= start:
-            return NAN, NAN, NAN
-        totals = [0.0, 0.0, 0.0]
-        for until, *parts in looks:
-            inside = min(until, end) - max(before, start)
-            if inside > 0 and until > before:
-                totals = [sum_ + part * inside / (until - before) for sum_, part in zip(totals, parts, strict=True)]
+            return NAN
+        total = 0.0
+        for look in looks:
+            inside = min(look.until_ns, end) - max(before, start)
+            if inside > 0 and look.until_ns > before:
+                total += look.ran_ms * inside / (look.until_ns - before)
+            before = look.until_ns
+        return total
+
+    def starved(self, pid: float, lags: Iterable[tuple[float, float, float]]) -> list[Starved]:
+        """Return the looks in which a thread that reads had no processor.
+
+        `lags` are when data lay ready and for which thread (NaN = not known), of all connections of the process; what
+        overlaps counts once. Waiting is what the kernel calls so of this very thread: others of a large pool may wait
+        at any time, and that a cgroup was stopped is in it.
+        """
+        by_thread: dict[float, list[tuple[float, float]]] = {}
+        for start, end, tid in lags:
+            by_thread.setdefault(tid if known(tid) else _NOBODY, []).append((start, end))
+        joined = {tid: _joined(spans) for tid, spans in by_thread.items()}
+        found = []
+        before = self.since.get(pid, NAN)
+        for look in self.looks.get(pid, ()):
+            until = look.until_ns
+            for tid, spans in joined.items():
+                ready = sum(max(0.0, min(end, until) - max(start, before)) for start, end in spans) / _MS
+                waited = min(look.waited_by(NAN if tid == _NOBODY else tid), (until - before) / _MS)
+                if ready > 0 and waited >= _SHARE * ready:
+                    found.append(Starved(before, until, ready, min(look.throttled_ms, ready), tid))
             before = until
-        return totals[0], totals[1], totals[2]
+        return found
 
 
 def scheduling_of(case: Case) -> Scheduling:
@@ -82,20 +115,23 @@ def scheduling_of(case: Case) -> Scheduling:
     found = Scheduling()
     rows = case.rows["scheduling"]
     for pid in rows.numbers():
-        looks = rows.of(pid, "at_ns", "run_ms", "wait_ms", "throttled_ms")
-        ordered = sorted((number(at), number(run), number(wait), number(stop)) for at, run, wait, stop in looks)
+        looks = rows.of(pid, "at_ns", "run_ms", "wait_ms", "throttled_ms", "waits")
+        ordered = sorted((([number(each) for each in look[:4]], look[4]) for look in looks), key=lambda each: each[0])
         steps = []
-        for before, now in pairwise(ordered):
-            parts = [max(0.0, b - a) if known(b - a) else 0.0 for a, b in zip(before[1:], now[1:], strict=True)]
-            steps.append((now[0], parts[0], parts[1], parts[2]))
+        for (before, _), (now, waits) in pairwise(ordered):
+            ran, waited, stopped = (
+                max(0.0, b - a) if known(b - a) else 0.0 for a, b in zip(before[1:], now[1:], strict=True)
+            )
+            steps.append(Look(now[0], ran, waited, stopped, waits if isinstance(waits, dict) else None))
         if steps:
-            found.looks[pid], found.since[pid] = steps, ordered[0][0]
+            found.looks[pid], found.since[pid] = steps, ordered[0][0][0]
     return found
 
 
-def covered(spans: Sequence[tuple[float, float, float, float]], start: float, end: float) -> bool:
-    """Tell whether most of a time lies in these looks."""
-    inside = sum(max(0.0, min(until, end) - max(since, start)) for since, until, *_ in spans)
+def covered(spans: Iterable[Starved], start: float, end: float, tid: float) -> bool:
+    """Tell whether most of a time in which data lay ready for a thread lies in these looks."""
+    thread = tid if known(tid) else _NOBODY
+    inside = sum(max(0.0, min(one.until_ns, end) - max(one.from_ns, start)) for one in spans if one.tid == thread)
     return inside >= 0.5 * (end - start)
 
 
@@ -114,6 +150,7 @@ class _Late:
     call: Asked
     from_ns: float
     to_ns: float
+    tid: float
 
     @property
     def ms(self) -> float:
@@ -132,12 +169,14 @@ def analyze(case: Case) -> list[Finding]:
 def _starved(case: Case, group: Group, work: Scheduling, reads: Rows) -> Seen | None:
     calls = case.asked_by(group)
     late = [
-        lag for call in calls for lag in _late(call, reads.of(call.link.row, "direction", "arrived_ns", "began_ns"))
+        lag
+        for call in calls
+        for lag in _late(call, reads.of(call.link.row, "direction", "arrived_ns", "began_ns", "tid"))
     ]
-    starved = work.starved(group.pid, [(lag.from_ns, lag.to_ns) for lag in late])
-    hit = [lag for lag in late if covered(starved, lag.from_ns, lag.to_ns)]
-    ready = sum(ms for _, _, ms, _ in starved)
-    stopped = sum(throttled for *_, throttled in starved)
+    starved = work.starved(group.pid, [(lag.from_ns, lag.to_ns, lag.tid) for lag in late])
+    hit = [lag for lag in late if covered(starved, lag.from_ns, lag.to_ns, lag.tid)]
+    ready = sum(one.ready_ms for one in starved)
+    stopped = sum(one.stopped_ms for one in starved)
     if ready < _LEAST_MS or (len(hit) < _OFTEN and max((lag.ms for lag in hit), default=0.0) < _LONG_MS):
         return None
     # what comes a little late in the middle of a stream makes its end no later: a call pays for its last read
@@ -148,7 +187,8 @@ def _starved(case: Case, group: Group, work: Scheduling, reads: Rows) -> Seen | 
     cost = sum(saved.values())
     waits = [lag.ms for lag in hit]
     throttled = stopped > _STOPPED * ready
-    watched = sum(until - since for since, until, *_ in starved) / _MS
+    spans = sorted({(one.from_ns, one.until_ns) for one in starved})
+    watched = sum(until - since for since, until in spans) / _MS
     often = throttled and stopped > _STOPPED_OF * watched
     loud = often or sorted(waits)[int(0.9 * (len(waits) - 1))] >= _LONG_WAKE_MS
     return Seen(
@@ -166,17 +206,17 @@ def _starved(case: Case, group: Group, work: Scheduling, reads: Rows) -> Seen | 
         # a busy machine wakes everybody some milliseconds late: that alone is no warning
         ceiling=None if loud else Severity.INFO,
         structural=often,
-        words={"why": "its cgroup's CPU limit stopped it" if throttled else _who_had_them(work, group.pid, starved)},
+        words={"why": "its cgroup's CPU limit stopped it" if throttled else _who_had_them(work, group.pid, spans)},
         examples=examples((lag.call, f"data lay ready for {milliseconds(lag.ms)}") for lag in _longest(hit)),
         host=group.host,
         process=group.process,
     )
 
 
-def _who_had_them(work: Scheduling, pid: float, starved: Sequence[tuple[float, float, float, float]]) -> str:
+def _who_had_them(work: Scheduling, pid: float, spans: Sequence[tuple[float, float]]) -> str:
     """Say who had the processors: a program that ran on more than one of them may have taken them from itself."""
-    ran = sum(work.ran_ms(pid, since, until) for since, until, *_ in starved)
-    alone = ran < sum(until - since for since, until, *_ in starved) / _MS
+    ran = sum(work.ran_ms(pid, since, until) for since, until in spans)
+    alone = ran < sum(until - since for since, until in spans) / _MS
     return "other programs had the processors" if alone else "its own threads, or other programs, had the processors"
 
 
@@ -185,10 +225,10 @@ def _late(call: Asked, rows: Sequence[tuple[object, ...]]) -> list[_Late]:
     if not call.answered:
         return []
     found = []
-    for direction, arrived, began in rows:
+    for direction, arrived, began, tid in rows:
         start, end = number(arrived), number(began)
         if direction == "receive" and known(start) and call.first_byte_ns - _MS <= end <= call.until_ns + _MS:
-            found.append(_Late(call=call, from_ns=start, to_ns=end))
+            found.append(_Late(call=call, from_ns=start, to_ns=end, tid=number(tid)))
     return [lag for lag in found if lag.ms >= _LATE_MS]
 
 
@@ -196,7 +236,13 @@ def _longest(late: Sequence[_Late]) -> list[_Late]:
     return sorted(late, key=lambda lag: -lag.ms)
 
 
-def _note(looks: Sequence[tuple[float, float, float, float]]) -> str:
-    ran, waited, stopped = (sum(look[part] for look in looks) for part in (1, 2, 3))
-    limit = f", and its cgroup was stopped for {milliseconds(stopped)}" if stopped else ""
-    return f"in this trace it ran for {milliseconds(ran)} and waited {milliseconds(waited)} for a processor{limit}"
+def _note(looks: Sequence[Look]) -> str:
+    ran, waited, stopped = (
+        sum(values)
+        for values in zip(*((look.ran_ms, look.waited_ms, look.throttled_ms) for look in looks), strict=True)
+    )
+    limit = f"; its cgroup was stopped for {milliseconds(stopped)}, all processors together" if stopped else ""
+    return (
+        f"in this trace its threads together ran for {milliseconds(ran)} and waited {milliseconds(waited)} "
+        f"for a processor{limit}"
+    )

@@ -16,7 +16,7 @@ from netdiag.analysis.case import Case, Group
 from netdiag.analysis.claims import left_unread
 from netdiag.analysis.http_calls import Asked, certainty, examples
 from netdiag.analysis.links import Link, known
-from netdiag.analysis.starved import covered, scheduling_of
+from netdiag.analysis.starved import Starved, covered, scheduling_of
 from netdiag.analysis.stream_pieces import SPOKEN, Lag, Piece, Streams, streams_of
 from netdiag.analysis.stream_stalls import LEAST_MS, Stall, paths_of, stalls_of, usual_ms
 from netdiag.analysis.whatif import what_if
@@ -55,7 +55,7 @@ def analyze(case: Case) -> list[Finding]:
             for stall in stalls_of(stream, paths[stream.call.link.row])
             if not any(_overlap(beats, stall) for beats in beating[stream.call.row])
         ]
-        unread = [(lag.from_ns, lag.to_ns) for stream in streams for lag in stream.lags]
+        unread = [(lag.from_ns, lag.to_ns, lag.tid) for stream in streams for lag in stream.lags]
         starved = work.starved(group.pid, unread)
         found += [_stalled(group, calls, streams, stalls, blame) for blame in _CODES]
         found += [_reader(group, calls, streams, stalls, starved), _heartbeats(group, calls, streams, beating)]
@@ -121,7 +121,7 @@ def _reader(
     calls: Sequence[Asked],
     streams: Sequence[Streams],
     stalls: Sequence[Stall],
-    starved: Sequence[tuple[float, float, float, float]],
+    starved: Sequence[Starved],
 ) -> Seen | None:
     """Data of a stream lay in the socket for long, or the full buffer held the server back.
 
@@ -131,7 +131,7 @@ def _reader(
         (stream, lag)
         for stream in streams
         for lag in stream.lags
-        if lag.ms >= LEAST_MS and not covered(starved, lag.from_ns, lag.to_ns)
+        if lag.ms >= LEAST_MS and not covered(starved, lag.from_ns, lag.to_ns, lag.tid)
     ]
     held = [stall for stall in stalls if stall.blame == "reader" and not _within(stall, late)]
     if not late and not held:

@@ -20,6 +20,9 @@ __all__ = ["Scheduling"]
 _MAX_PROCESSES = 64
 _MAX_THREADS = 256
 """Of one process; further ones are left out."""
+_MAX_WAITS = 32
+"""Threads of a process that are named in one look, those that waited most."""
+_LEAST_WAIT_NS = 1_000_000
 _MAX_DEPTH = 16
 _CPU_STAT_BYTES = 4096
 
@@ -75,6 +78,7 @@ class Scheduling:
         except OSError:
             return False
         now: dict[str, tuple[int, int]] = {}
+        waits: list[tuple[int, int]] = []
         for name in names:
             counters = _numbers(_read(f"{folder}/{name}/schedstat", 128))
             if counters is None:
@@ -84,7 +88,10 @@ class Scheduling:
             if run < run_before:  # another thread got the number
                 run_before = wait_before = 0
             watched.run_ns += run - run_before
-            watched.wait_ns += max(0, wait - wait_before)
+            waited = max(0, wait - wait_before)
+            watched.wait_ns += waited
+            if waited >= _LEAST_WAIT_NS:
+                waits.append((waited, int(name)))
         watched.threads = now
         throttled, periods = _throttled(watched.limits)
         fact = {
@@ -94,7 +101,8 @@ class Scheduling:
             "periods": periods,
         }
         if fact != watched.said and now:
-            self._writer.fact("scheduling", {"pid": pid, "at_ns": self._clock(), **fact})
+            most = [[tid, round(ns / 1e6, 3)] for ns, tid in sorted(waits, reverse=True)[:_MAX_WAITS]]
+            self._writer.fact("scheduling", {"pid": pid, "at_ns": self._clock(), **fact, "waits": most})
             watched.said = fact
         return bool(now)
 
@@ -122,20 +130,24 @@ def _upward(root: str, path: str) -> list[str]:
 
 
 def _throttled(files: Iterable[str]) -> tuple[float | None, int | None]:
-    """Return how long the limits stopped the cgroup (ms) and in how many periods; None where there is no limit."""
-    time_ns, periods, limited = 0, 0, False
+    """Return how long limits stopped the cgroup (ms) and in how many periods; None where there is no limit.
+
+    The kernel adds up the time of all processors. Of several limits above each other the one that stopped it longest
+    counts: who is stopped by two at once is stopped once.
+    """
+    found: tuple[int, int] | None = None
     for name in files:
         lines = (_read(name, _CPU_STAT_BYTES) or b"").split(b"\n")
         stat = dict(pair for line in lines if len(pair := line.split(b" ", 1)) == 2)
         try:
             if not int(stat.get(b"nr_periods", b"0")):
                 continue
-            limited = True
-            periods += int(stat.get(b"nr_throttled", b"0"))
-            time_ns += int(stat.get(b"throttled_time", b"0")) + 1000 * int(stat.get(b"throttled_usec", b"0"))
+            periods = int(stat.get(b"nr_throttled", b"0"))
+            time_ns = int(stat.get(b"throttled_time", b"0")) + 1000 * int(stat.get(b"throttled_usec", b"0"))
         except ValueError:
             continue
-    return (round(time_ns / 1e6, 3), periods) if limited else (None, None)
+        found = max(found or (0, 0), (time_ns, periods))
+    return (None, None) if found is None else (round(found[0] / 1e6, 3), found[1])
 
 
 def _numbers(raw: bytes | None) -> tuple[int, int] | None:

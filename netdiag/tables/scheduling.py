@@ -13,6 +13,7 @@ from netdiag.tables.schema import frame
 
 __all__ = ["scheduling"]
 
+_MOST_WAITS = 64
 _COUNTERS = ("run_ms", "wait_ms", "throttled_ms", "periods")
 
 
@@ -22,9 +23,10 @@ def scheduling(facts: Iterable[Mapping[str, Any]], start_ns: int) -> pd.DataFram
     for fact in facts:
         pid, at = fact.get("pid"), fact.get("at_ns")
         if type(pid) is int and type(at) is int and 0 < pid < 1 << 31 and abs(at - start_ns) < 1 << 62:
-            rows.append((pid, float(at - start_ns), *(_number(fact.get(name)) for name in _COUNTERS)))
+            counters = (_number(fact.get(name)) for name in _COUNTERS)
+            rows.append((pid, float(at - start_ns), *counters, _waits(fact.get("waits"))))
     rows.sort(key=lambda row: row[:2])
-    names = ("pid", "at_ns", *_COUNTERS)
+    names = ("pid", "at_ns", *_COUNTERS, "waits")
     columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
     return frame("scheduling", len(rows), {name: list(cells) for name, cells in columns.items()})
 
@@ -32,3 +34,11 @@ def scheduling(facts: Iterable[Mapping[str, Any]], start_ns: int) -> pd.DataFram
 def _number(value: Any) -> float:
     known = type(value) in (int, float) and math.isfinite(value) and value >= 0
     return float(value) if known else math.nan
+
+
+def _waits(value: Any) -> dict[int, float] | None:
+    """Return how long threads had waited since the look before (ms); None where that was not recorded."""
+    if not isinstance(value, list):
+        return None
+    pairs = [pair for pair in value[:_MOST_WAITS] if isinstance(pair, list) and len(pair) == 2]
+    return {tid: ms for tid, wait in pairs if type(tid) is int and not math.isnan(ms := _number(wait))}

@@ -65,7 +65,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     "chunks": _ordered(
         "request number at_ns read_ns bytes kind tokens events token_ns", _typed(int64="request number", object="kind")
     ),
-    "scheduling": _ordered("pid at_ns run_ms wait_ms throttled_ms periods", _typed(int64="pid")),
+    "scheduling": _ordered("pid at_ns run_ms wait_ms throttled_ms periods waits", _typed(int64="pid", object="waits")),
     "handshakes": _ordered(
         """id connection pid library started_ns duration_ms outcome alert version cipher group sni alpn_offered alpn
         offered resumed early_data hello_retry client_hello_bytes server_flight_bytes certificate_count tickets_issued

@@ -16,21 +16,45 @@ def late_reads(calls, *, lag=60.0, count=10):
         calls.rows["bursts"].append(testing.burst(row, "receive", at + 50 + lag, arrived_at=at + 50.0, max_lag_ms=lag))
 
 
-def looks(calls, *, wait=0.0, throttled=0.0, run=100.0):
+def looks(calls, *, wait=0.0, throttled=0.0, run=100.0, waits=None):
     """Add a look a second in which the process waited and was stopped so long since the one before."""
-    calls.rows["scheduling"] += [
-        testing.look(at * 1000.0, run_ms=run * at, wait_ms=wait * at, throttled_ms=throttled * at, periods=float(at))
-        for at in range(25)
-    ]
+    for at in range(25):
+        row = testing.look(at * 1000.0, run_ms=run * at, wait_ms=wait * at, throttled_ms=throttled * at)
+        calls.rows["scheduling"].append(row | {"periods": float(at), "waits": waits})
 
 
-@pytest.mark.parametrize(("wait", "throttled", "cause"), [(500.0, 0.0, "run-queue"), (20.0, 500.0, "cgroup-limit")])
+@pytest.mark.parametrize(("wait", "throttled", "cause"), [(500.0, 0.0, "run-queue"), (500.0, 500.0, "cgroup-limit")])
 def test_data_ready_and_no_processor(calls, wait, throttled, cause):
     late_reads(calls)
     looks(calls, wait=wait, throttled=throttled)
     finding = calls.only("client.cpu-starved")
     assert (finding.cause, finding.count) == (cause, 10)
     assert finding.cost_ms == pytest.approx(600)
+
+
+def reader(calls):
+    """Return the thread that reads."""
+    return int(calls.rows["bursts"][0]["tid"])
+
+
+@pytest.mark.parametrize("by", ["others", "the reader"])
+def test_the_thread_that_reads_is_the_one_that_must_have_waited(calls, by):
+    late_reads(calls)
+    waits = {900 + number: 100.0 for number in range(20)} if by == "others" else {reader(calls): 150.0, 900: 100.0}
+    looks(calls, wait=2000.0, waits=waits)
+    assert calls.codes() == ([] if by == "others" else ["client.cpu-starved"])
+
+
+def test_a_wide_cgroup_that_is_stopped_on_many_processors_says_nothing_of_one_reader(calls):
+    late_reads(calls)
+    looks(calls, wait=4000.0, throttled=30_000.0, waits={reader(calls): 5.0, 900: 990.0})
+    assert calls.codes() == []
+
+
+def test_being_stopped_is_waiting_and_counts_once(calls):
+    late_reads(calls, lag=200.0)
+    looks(calls, wait=170.0, throttled=170.0, waits={reader(calls): 170.0})
+    assert calls.codes() == []
 
 
 @pytest.mark.parametrize(("run", "own"), [(100.0, False), (1900.0, True)])

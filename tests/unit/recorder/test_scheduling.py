@@ -68,6 +68,18 @@ def test_threads_are_summed_and_their_time_stays_when_they_end(machine):
     assert (second["run_ms"], second["wait_ms"], second["at_ns"], second["pid"]) == (35, 6, 9, 5)
 
 
+def test_threads_that_waited_most_since_the_look_before_are_named(machine, monkeypatch):
+    monkeypatch.setattr(scheduling, "_MAX_WAITS", 2)
+    for tid in range(5, 10):
+        machine.thread(5, tid, 10, 100)
+    machine.looks.meet([5])
+    for tid, wait_ms in ((5, 100), (6, 130), (7, 102), (8, 101), (9, 140)):
+        machine.thread(5, tid, 10, wait_ms)
+    machine.looks.tick()
+    machine.looks.tick()
+    assert [fact["waits"] for fact in machine.writer.facts][1:] == [[[9, 40.0], [6, 30.0]]]
+
+
 def test_a_thread_number_that_is_used_again_counts_from_zero(machine):
     machine.thread(5, 5, 10, 1)
     machine.looks.meet([5])
@@ -102,6 +114,14 @@ def test_a_process_that_is_gone_is_forgotten(machine):
             "0::/a/b\n",
             {"unified/a": "nr_periods 9\nnr_throttled 3\nthrottled_usec 2500\n", "unified/a/b": "x\n"},
             (2.5, 3),
+        ),
+        (
+            "0::/a/b\n",
+            {
+                "a": "nr_periods 9\nnr_throttled 4\nthrottled_usec 3000\n",
+                "a/b": "nr_periods 9\nnr_throttled 3\nthrottled_usec 2500\n",
+            },
+            (3.0, 4),
         ),
         ("3:cpu,cpuacct:/a\n", {"cpu,cpuacct/a": "nr_periods 2\nnr_throttled 1\nthrottled_time 4000000\n"}, (4.0, 1)),
         ("1:cpu:/a\n", {"cpu/a": "nr_periods 2\nnr_throttled 1\nthrottled_time 4000000\n"}, (4.0, 1)),

@@ -36,3 +36,17 @@ def test_a_look_without_process_or_instant_is_left_out(broken):
 @pytest.mark.parametrize("odd", ["x", None, -1, True, [1]])
 def test_a_number_that_is_none_is_unknown(odd):
     assert math.isnan(rows(look(7, 20, run_ms=odd))["run_ms"].iloc[0])
+
+
+@pytest.mark.parametrize(
+    ("waits", "kept"),
+    [
+        ([[7, 2.5], [8, 1]], {7: 2.5, 8: 1.0}),
+        ([], {}),
+        ([[7, -1], ["x", 2], [8], 3, [9, None]], {}),
+        (None, None),
+        ("x", None),
+    ],
+)
+def test_waits_of_threads(waits, kept):
+    assert rows(look(7, 20, waits=waits))["waits"].iloc[0] == kept
