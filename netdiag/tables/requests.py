@@ -148,12 +148,16 @@ def _times(connections: pd.DataFrame, exchanges: pd.DataFrame, handshakes: pd.Da
     # At a server's socket the program reads the request late, which is no part of the answer's time.
     lag = np.where(client, np.minimum(exchanges["lag_ms"].to_numpy(), np.maximum(ended - answering, 0.0) / 1e6), 0.0)
     unknown_first = first & ~opens
+    plain = (connections["encrypted"] == False).to_numpy()[row]  # noqa: E712 - None is neither
+    # what was sent early went out in the middle of the handshake; of one whose end was not seen nothing is known
+    shaken = np.where(plain & np.isnan(hello), 0.0, np.maximum(np.minimum(finished, began) - hello, 0.0) / 1e6)
+    set_up = np.where(plain & np.isnan(hello), began, np.minimum(hello, began)) - established
     columns: dict[str, Floats] = {
         "started_ns": started,
         "dns_ms": np.where(first, np.nan, 0.0),
         "connect_ms": np.where(opens, (established - opened) / 1e6, 0.0),
-        "client_setup_ms": np.where(opens, (np.where(np.isnan(hello), began, hello) - established) / 1e6, 0.0),
-        "tls_ms": np.where(opens, np.nan_to_num((finished - hello) / 1e6), 0.0),
+        "client_setup_ms": np.where(opens, set_up / 1e6, 0.0),
+        "tls_ms": np.where(opens, shaken, 0.0),
         "queue_ms": np.where(unknown_first, np.nan, 0.0),
         "send_ms": (sent - began) / 1e6,
         "wait_ms": np.maximum(first_byte - sent, 0.0) / 1e6,

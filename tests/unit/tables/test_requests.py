@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from netdiag import testing
 from netdiag.tables import build
+from netdiag.tables.requests import from_exchanges
+from netdiag.tables.schema import frame
 from netdiag.testing import RecordingBuilder
 
 TWO = [("send", 1, 200), ("receive", 101, 1000), ("send", 201, 202), ("receive", 251, 500), ("receive", 300, 40)]
@@ -101,3 +105,30 @@ def test_ids_are_in_order_of_time_across_connections():
     assert made["id"].tolist() == ["r1", "r2", "r3"]
     assert made["began_ns"].tolist() == [20e6, 50e6, 70e6]
     assert made["sequence"].tolist() == [1, 1, 2]
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("encrypted", "shake", "set_up", "tls"),
+    [
+        (True, (2e6, 5.0), 1, 5),
+        (True, (2e6, NAN), 1, NAN),  # its end was not seen
+        (True, None, NAN, NAN),
+        (None, None, NAN, NAN),
+        (False, None, 9, 0),
+        (True, (2e6, 20.0), 1, 8),  # the request went out early, before the handshake was over
+    ],
+)
+def test_of_a_handshake_that_was_not_seen_to_its_end_nobody_knows_how_long_it_took(encrypted, shake, set_up, tls):
+    ends = testing.tables(
+        connections=[testing.connection(opened_ns=0.0, established_ns=1e6, encrypted=encrypted)]
+    ).connections
+    times = {"began_ns": [10e6], "sent_ns": [11e6], "first_byte_ns": [60e6], "last_byte_ns": [70e6]}
+    rest = {name: [0.0] for name in ("sent_bytes", "received_bytes", "lag_ms", "last_lag_ms", "pid", "tid")}
+    asked = pd.DataFrame({"connection": [0], "source": ["records"], **times, **rest})
+    shakes = {"connection": [0], "started_ns": [shake[0]], "duration_ms": [shake[1]]} if shake else {}
+    row = from_exchanges(ends, asked, frame("handshakes", 1 if shake else 0, shakes)).iloc[0]
+    assert [row["client_setup_ms"], row["tls_ms"]] == pytest.approx([set_up, tls], nan_ok=True)
+    assert row[[*PARTS, "unattributed_ms"]].sum() == pytest.approx(row["total_ms"])
