@@ -28,16 +28,30 @@ _TINY_BYTES = 20
 """The same where the first request was that small itself."""
 _SETTINGS_ACK_BYTES = 9
 _EARLY_RECORDS = 6
+_FRAMES = (9, 13, 17, 26, 16, 20, 24)
+"""An empty frame, WINDOW_UPDATE, PING, two updates (of stream and connection); three of them again with the overhead
+of TLS 1.2, which of older connections is not known."""
 _CONTINUE_BYTES = 25
 _READ_SLACK_NS = 1_000_000
 
 
 def speaks_http2(flights: Flights) -> Bools:
-    """Tell which connections speak HTTP/2: its client answers the server's settings with a frame of 9 bytes."""
+    """Tell which connections speak HTTP/2: its client answers the server's settings with a frame of 9 bytes.
+
+    Where a connection is older than the trace those passed unseen. There another one of the same program with the same
+    server tells, or a side that begins with a frame that is smaller than any request or answer of HTTP/1.
+    """
     ours = np.flatnonzero(flights.data & flights.client)
     early = ours[numbers_within(flights.row[ours]) <= _EARLY_RECORDS]
     found = np.zeros(flights.rows, bool)
     found[flights.row[early[flights.plain[early] == _SETTINGS_ACK_BYTES]]] = True
+    index = np.flatnonzero(flights.data & flights.older[flights.row])
+    begins = index[changes(flights.row[index]) | changes(flights.client[index])]
+    # what was under way when the trace began may be the middle of a body
+    begins = begins[~changes(flights.row[begins])]
+    found[flights.row[begins[np.isin(flights.plain[begins], _FRAMES)]]] = True
+    new = flights.talks[found & ~flights.older]
+    found |= flights.older & flights.traced & np.asarray(flights.talks.isin(new), bool)
     return found
 
 

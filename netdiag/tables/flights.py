@@ -35,6 +35,12 @@ class Flights:
     def __init__(self, connections: pd.DataFrame, records: pd.DataFrame) -> None:
         """`records` are sorted by connection and time."""
         self.rows = len(connections)
+        self.older: Bools = connections["preexisting"].to_numpy(bool)
+        """Connections whose first records passed before the trace."""
+        self.talks = pd.MultiIndex.from_frame(connections[["pid", "remote_ip", "remote_port"]])
+        """Which program talks with which server on each connection."""
+        self.traced: Bools = connections["pid"].notna().to_numpy(bool)
+        """Connections whose program is known."""
         self.row: Ints = records["connection"].to_numpy()
         self.time: Floats = records["at_ns"].to_numpy()
         self.type: Ints = records["type"].to_numpy()

@@ -134,9 +134,16 @@ def _column(kind: str, length: int, values: Any) -> Any:
 
 
 def objects(values: Any) -> np.ndarray[Any, np.dtype[np.object_]]:
-    """Return a one-dimensional array of Python objects, also where the values are lists."""
+    """Return a one-dimensional array of Python objects, also where the values are lists.
+
+    Of texts that pandas keeps as a kind of its own those that are not known become None.
+    """
     if isinstance(values, np.ndarray) and values.dtype == object:
         return values
+    if isinstance(values, pd.Series | pd.api.extensions.ExtensionArray):
+        known = values.to_numpy(object, copy=True)
+        known[np.asarray(pd.isna(values), bool)] = None
+        return known
     array = np.empty(len(values), object)
     array[:] = list(values)
     return array

@@ -93,6 +93,34 @@ def test_from_the_middle_requests_are_listed_but_the_count_is_not_known():
     assert made.requests["reused"].tolist() == [None, True]
 
 
+STREAMS = [
+    (54, "send", 23, 250), (55, "send", 23, 251), (60, "receive", 23, 300), (61, "receive", 23, 5017),
+    (62, "receive", 23, 5017), (62.1, "send", 23, 43), (70, "receive", 23, 300), (90, "send", 23, 180),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("frame", [43, 30, 34, 26, 37])
+def test_of_an_older_connection_small_frames_tell_that_it_is_http2(frame):
+    records = [(at, side, kind, frame if length == 43 else length) for at, side, kind, length in STREAMS]
+    assert len(built(records, hello=[], flags=1).requests) == 0
+
+
+def test_an_older_connection_speaks_what_a_newer_one_of_the_same_program_does():
+    new = [*HELLO, (4, "send", 23, 99, 0), (4.2, "send", 23, 26, 0), (4.3, "send", 23, 234, 0)]
+    for other in (0, 1):
+        builder = RecordingBuilder().connection(SETUP, flags=1).connection(SETUP, tgid=100 + other)
+        for at, side, kind, length in TWO:
+            builder.wire(1, side, at, kind, length, 0)
+        for at, side, kind, length, first in new:
+            builder.wire(2, side, at, kind, length, first)
+        assert len(build(builder.recording()).requests) == 2 * other
+
+
+def test_what_was_under_way_when_the_trace_began_tells_nothing():
+    middle = [(1, "receive", 23, 34), *TWO]
+    assert len(built(middle, hello=[], flags=1).requests) == 2
+
+
 def test_plain_and_encrypted_connections_share_one_table_in_order_of_time():
     builder = RecordingBuilder().connection([("send", 30, 200), ("receive", 40, 300)]).connection(SETUP, dport=443)
     for at, side, kind, length, first in [*HELLO, *((*record, 0) for record in TWO)]:

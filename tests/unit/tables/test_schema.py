@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from netdiag.errors import InputUnreadable
@@ -31,6 +32,14 @@ def test_text_stays_objects_with_none():
     made = frame("connections", 2, {"cookie": [1, 2], "comm": ["a", None]})
     assert made["comm"].dtype == object
     assert made["comm"].tolist() == ["a", None]
+
+
+@pytest.mark.parametrize("kind", ["object", "string", "str"])
+def test_a_text_that_is_not_known_is_none_whatever_pandas_keeps_it_as(kind):
+    texts = pd.Series(["a", None], dtype=kind)
+    for given in (texts, texts.array):
+        assert frame("connections", 2, {"cookie": [1, 2], "comm": given})["comm"].tolist() == ["a", None]
+        assert objects(given).tolist() == ["a", None]
 
 
 def test_a_strange_column_is_a_mistake():
