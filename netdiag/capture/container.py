@@ -187,6 +187,7 @@ class _Pcap(_Stretches):
         self._link = network & 0xFFFF
         self._data = self._data[24:]
         self.position = 24
+        self._source.forget()  # only the other format brings secrets, which may come behind what they open
 
     def _places(self, data: bytes, end: int) -> tuple[int, list[int]]:
         places: list[int] = []

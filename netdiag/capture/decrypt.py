@@ -7,7 +7,7 @@ out to nobody; after bytes that the capture lacks, records are found again by tr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from netdiag.capture.ciphers import Opener, Suite, candidates, expand_label, open_12, open_13, suite_of
@@ -77,10 +77,9 @@ class Decryptor:
         self._tries = _MAX_TRIES
         self.inside = Inside()
 
-    @property
-    def _secrets(self) -> Mapping[str, bytes]:
-        """What is known by now: a file may bring secrets after the hello that they belong to."""
-        return self._keys.of(self._randoms[True])
+    def _secret(self, label: str) -> bytes:
+        """Return what is known by now: a file may bring secrets after the hello that they belong to."""
+        return self._keys.secret(self._randoms[True], label)
 
     def feed(self, at_ns: int, data: bytes, *, client: bool) -> Iterator[Opened]:
         """Take the next bytes of a direction; yield the application data that they complete."""
@@ -232,9 +231,11 @@ class Decryptor:
         if len(random) < 32:
             return
         self._randoms[True] = random
-        early = self._secrets.get("CLIENT_EARLY_TRAFFIC_SECRET")
         side = self._sides[True]
-        if early and _EARLY_DATA in _extensions(body, _after_client_suites(body)) and not side.openers:
+        if _EARLY_DATA not in _extensions(body, _after_client_suites(body)) or side.openers:
+            return
+        early = self._secret("CLIENT_EARLY_TRAFFIC_SECRET")
+        if early:
             side.openers = tuple(open_13(suite, early) for suite in candidates(early))
             side.secret = early
 
@@ -257,7 +258,7 @@ class Decryptor:
 
     def _install(self, side: _Side, label: str) -> None:
         """Give a side the keys of a secret of TLS 1.3; one that sends early data goes on with those."""
-        secret = self._secrets.get(f"{'CLIENT' if side.client else 'SERVER'}_{label}", b"")
+        secret = self._secret(f"{'CLIENT' if side.client else 'SERVER'}_{label}")
         if not secret:
             # without the secret of the handshake, that of the data opens what follows it
             side.openers, side.after = (), ()
@@ -285,7 +286,7 @@ class Decryptor:
         """Take the keys of TLS 1.2 into use; in TLS 1.3 a ChangeCipherSpec means nothing."""
         if self._version >= _TLS13 or not self._version or side.changes > _MAX_KEYS:
             return
-        master = self._secrets.get("CLIENT_RANDOM")
+        master = self._secret("CLIENT_RANDOM")
         side.openers, side.messages, side.changes = (), bytearray(), side.changes + 1
         if master and self._suite and all(self._randoms.values()):
             randoms = self._randoms[True], self._randoms[False]

@@ -33,6 +33,7 @@ _MASTER_BYTES = 48
 _MAX_LINE = 512
 _MAX_BYTES = 1 << 28
 _MAX_SESSIONS = 1 << 20
+_MAX_MISSED = 1 << 16
 _NOTHING: Mapping[str, bytes] = {}
 
 
@@ -45,6 +46,10 @@ class KeyLog:
         """That hold a secret of use."""
         self.skipped = 0
         """That hold none: broken, of an unknown kind, or beyond what is kept."""
+        self.late = False
+        """A secret came after it was looked for: records that it opens had passed by then."""
+        self._missed: set[tuple[bytes, str]] = set()
+        self._passed_by = False
 
     def __repr__(self) -> str:
         return f"KeyLog({len(self._found)} sessions)"
@@ -73,12 +78,25 @@ class KeyLog:
         if not fits or len(random) != _RANDOM_BYTES or words[0] not in _LABELS or not room:
             self.skipped += 1
             return
-        self._found.setdefault(random, {}).setdefault(words[0].decode(), secret)
+        label = words[0].decode()
+        self.late |= self._passed_by or (random, label) in self._missed
+        self._found.setdefault(random, {}).setdefault(label, secret)
         self.lines += 1
 
     def of(self, client_random: bytes) -> Mapping[str, bytes]:
         """Return the secrets of a session by label; empty where there are none."""
         return self._found.get(client_random, _NOTHING)
+
+    def secret(self, client_random: bytes, label: str) -> bytes:
+        """Return a secret that is needed now, b"" where it is not known; if it comes later, it is late."""
+        found = self.of(client_random).get(label, b"")
+        if not found and len(self._missed) < _MAX_MISSED:
+            self._missed.add((client_random, label))
+        return found
+
+    def pass_by(self) -> None:
+        """Note that a session is not read, for there is no secret at all: whatever comes later is late."""
+        self._passed_by = True
 
 
 def read(path: str | os.PathLike[str]) -> KeyLog:

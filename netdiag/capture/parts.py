@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 
-from netdiag.capture import keylog
 from netdiag.capture.dns import DnsDatagrams, DnsStreams
+from netdiag.capture.keylog import KeyLog
 from netdiag.capture.sink import DatagramSink, StreamSink
 
 __all__ = ["Wishes", "datagram_sinks", "stream_sinks"]
@@ -17,16 +16,15 @@ __all__ = ["Wishes", "datagram_sinks", "stream_sinks"]
 class Wishes:
     """What the user said that matters to those who parse."""
 
-    keylog: Path | None = None
-    """A file of lines that TLS libraries write where SSLKEYLOGFILE names it."""
+    keys: KeyLog = field(default_factory=KeyLog)
+    """Secrets of TLS sessions, to which those in the file are added."""
 
 
 def stream_sinks(wishes: Wishes) -> list[StreamSink]:
     """Return who reads TCP streams; for each connection and protocol all of them are asked."""
     from netdiag.capture.plaintext import PlaintextSink  # loads a library of ciphers
 
-    keys = keylog.read(wishes.keylog) if wishes.keylog else None
-    return [DnsStreams(), PlaintextSink(keys)]
+    return [DnsStreams(), PlaintextSink(wishes.keys)]
 
 
 def datagram_sinks(wishes: Wishes) -> list[DatagramSink]:

@@ -26,7 +26,7 @@ class PlaintextSink:
     """Reads what connections say in the clear, and behind keys that the user has."""
 
     def __init__(self, keys: KeyLog | None = None) -> None:
-        self._keys = keys or KeyLog()
+        self._keys = KeyLog() if keys is None else keys
         self._told = Exchanges()
 
     def secrets(self, kind: int, data: bytes) -> None:
@@ -40,6 +40,8 @@ class PlaintextSink:
             return _Clear(self._told, stream)
         if stream.speaks == WireClass.TLS and stream.whole and self._keys:
             return _Sealed(self._told, stream, self._keys)
+        if stream.speaks == WireClass.TLS and stream.whole:
+            self._keys.pass_by()
         return None
 
     def finish(self) -> Harvest:

@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netdiag import __version__
+from netdiag.capture import keylog as keylogs
 from netdiag.capture.clock import Clock
 from netdiag.capture.container import Batch, Notes, batches
 from netdiag.capture.echoes import echoes
 from netdiag.capture.events import Events
 from netdiag.capture.flows import Flow, Flows, Sorted
 from netdiag.capture.follow import Talk, who_asks
+from netdiag.capture.keylog import KeyLog
 from netdiag.capture.layers import Layers, Segments
 from netdiag.capture.layouts import layout
 from netdiag.capture.limits import Limits, chosen, inside, take
@@ -57,10 +59,17 @@ def read(
     the first packet. InputUnreadable, with the offset, for what is no capture file; one that breaks off in the middle
     gives what came before and `truncated_at`, an offset in the unpacked file. `name` is what errors call the file.
     """
+    wishes = Wishes(keys=keylogs.read(keylog) if keylog is not None else KeyLog())
     file = open_source(source)
     file.name = name or file.name
     try:
-        return _Reader(file, Wishes(keylog=keylog), limits or Limits(), progress).all()
+        reader = _Reader(file, wishes, limits or Limits(), progress)
+        reader.run()
+        again = file.again() if wishes.keys.late else None
+        if again is not None:  # what the first time could not be opened: its secrets lie behind it
+            reader = _Reader(again, wishes, limits or Limits(), progress)
+            reader.run()
+        return reader.recording(unopened=wishes.keys.late and again is None)
     finally:
         file.close()
 
@@ -79,7 +88,7 @@ class _Reader:
         self._start: int | None = None
         self._end = self._size = 0
 
-    def all(self) -> Recording:
+    def run(self) -> None:
         """Read the whole file."""
         for batch in batches(self._file, self._notes):
             self._secrets()
@@ -87,7 +96,6 @@ class _Reader:
             if self._progress is not None:
                 self._progress(self._file.taken, self._file.size)
         self._finish()
-        return self._recording()
 
     def _secrets(self) -> None:
         for kind, data in self._notes.secrets:
@@ -202,7 +210,8 @@ class _Reader:
             if flow.client < 0:
                 _orient(flow, {})
 
-    def _recording(self) -> Recording:
+    def recording(self, *, unopened: bool = False) -> Recording:
+        """Return what was found; `unopened`: some secrets came too late for what they open."""
         self._within_time()
         start = self._start or 0
         self._runs["tcp"] = [connections(self._flows, max(self._end, start))]
@@ -217,7 +226,11 @@ class _Reader:
         if self._limits.names:
             facts = self._named(facts)
         notes = self._notes
-        facts += [{"kind": "kernel", "hz": JIFFIES_A_SECOND}, *self._said_of_losses(), self._coverage()]
+        facts += [
+            {"kind": "kernel", "hz": JIFFIES_A_SECOND},
+            *self._said_of_losses(),
+            self._coverage(unopened=unopened),
+        ]
         end = None if notes.stopped_at is not None else {"exit_reason": "end of the capture", "at_ns": self._end}
         return Recording(
             header={
@@ -270,7 +283,7 @@ class _Reader:
         seen = self._notes.packets - self._flows.left_out
         return [{"kind": "loss", "probe": "packets", "seen": seen, "lost": lost}]
 
-    def _coverage(self) -> dict[str, Any]:
+    def _coverage(self, *, unopened: bool) -> dict[str, Any]:
         notes, layers = self._notes, self._layers
         unseen = [
             ("processes and threads", "packets do not name them"),
@@ -278,6 +291,8 @@ class _Reader:
         ]
         if notes.cut:
             unseen.append((f"the rest of {notes.cut} of {notes.packets} packets", "the snap length cut them off"))
+        if unopened:
+            unseen.append(("what some encrypted connections said", "their secrets came behind them, through a pipe"))
         if self._flows.left_out:
             why = f"there are too many connections: the first {len(self._flows.all)} were followed"
             unseen.append((f"{self._flows.left_out} packets of further connections", why))

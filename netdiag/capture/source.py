@@ -25,6 +25,8 @@ Source = str | os.PathLike[str] | bytes | BinaryIO
 _PIECE = 1 << 20
 _MOST_RATIO, _FREE_BYTES = 300, 64 << 20
 """A packed file that grows by more than this is refused, once it has grown to so many bytes."""
+_MOST_KEPT = 32 << 20
+"""Bytes of a pipe that are kept, as they came, because they may be wanted again."""
 
 _PCAP = (
     b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d",
@@ -59,6 +61,8 @@ class Input:
     def __init__(self, file: BinaryIO, name: str, size: int | None) -> None:
         """`size` is that of the file as it lies there, packed or not; None where it is not known."""
         self._file, self.name, self.size = file, name, size
+        self._begins = _place(file)
+        self._kept: list[bytes] | None = [] if self._begins is None else None
         self.taken = 0
         """Bytes taken from the file so far, to show progress."""
         self._ready = self._raw(16)
@@ -126,11 +130,37 @@ class Input:
         except OSError as error:
             raise InputUnreadable(f"{self.name}: cannot be read: {error.strerror}") from error
         self.taken += len(data)
+        if self._kept is not None:
+            self._kept.append(data)
+            if self.taken > _MOST_KEPT:
+                self._kept = None
         return data
+
+    def forget(self) -> None:
+        """Keep nothing of a pipe: it will not be wanted again."""
+        self._kept = None
+
+    def again(self) -> Input | None:
+        """Return the same from its start, and do not use this one any more; None for a pipe too long to be kept."""
+        if self._begins is not None:
+            self._file.seek(self._begins)
+            return Input(self._file, self.name, self.size)
+        if self._kept is None:
+            return None
+        kept, self._kept = io.BytesIO(b"".join(self._kept)), None
+        return Input(kept, self.name, None)
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _place(file: BinaryIO) -> int | None:
+    """Return where a file stands, None where it cannot be set back."""
+    try:
+        return file.tell() if file.seekable() else None
+    except (OSError, ValueError):
+        return None
 
 
 def _maker(packing: str) -> Callable[[], _Unpacker]:

@@ -37,6 +37,24 @@ def test_the_first_word_holds():
     assert log.of(bytes.fromhex(RANDOM))["CLIENT_HANDSHAKE_TRAFFIC_SECRET"] == bytes.fromhex(SECRET)
 
 
+def test_a_secret_is_late_only_where_it_was_looked_for_before():
+    log = KeyLog()
+    assert log.secret(bytes.fromhex(RANDOM), "SERVER_TRAFFIC_SECRET_0") == b""
+    log.add(GOOD)
+    assert not log.late
+    log.add(f"SERVER_TRAFFIC_SECRET_0 {RANDOM} {SECRET}".encode())
+    assert log.late
+    assert log.secret(bytes.fromhex(RANDOM), "SERVER_TRAFFIC_SECRET_0") == bytes.fromhex(SECRET)
+
+
+def test_where_a_session_was_passed_by_every_secret_is_late():
+    log = KeyLog()
+    log.pass_by()
+    assert not log.late
+    log.add(GOOD)
+    assert log.late
+
+
 @pytest.mark.parametrize(
     "line",
     [

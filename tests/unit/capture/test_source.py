@@ -92,3 +92,41 @@ def test_kinds_are_known_by_their_first_bytes():
     assert [kind_of(PACKED[how]) for how in ("gzip", "xz", "zstd")] == ["gzip", "xz", "zstd"]
     assert kind_of(b"NETDIAG\0") is None
     assert kind_of(b"") is None
+
+
+class Pipe(io.BytesIO):
+    """Cannot be set back."""
+
+    def seekable(self):
+        return False
+
+
+@pytest.mark.parametrize("how", PACKED)
+@pytest.mark.parametrize("kind", [io.BytesIO, Pipe])
+def test_a_file_and_a_short_pipe_can_be_read_again(how, kind):
+    source = open_source(kind(PACKED[how]))
+    assert whole(source) == DATA
+    again = source.again()
+    assert again is not None
+    assert whole(again) == DATA
+
+
+def test_a_file_that_somebody_read_from_begins_where_it_stood():
+    file = io.BytesIO(b"before" + DATA)
+    file.read(6)
+    source = open_source(file)
+    whole(source)
+    again = source.again()
+    assert again is not None
+    assert whole(again) == DATA
+
+
+def test_of_a_pipe_only_so_much_is_kept_and_nothing_where_it_will_not_be_wanted(monkeypatch):
+    monkeypatch.setattr("netdiag.capture.source._MOST_KEPT", 1000)
+    long = open_source(Pipe(DATA))
+    whole(long)
+    assert long.again() is None
+    short = open_source(Pipe(DATA[:900]))
+    short.forget()
+    whole(short)
+    assert short.again() is None
