@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -26,6 +27,11 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("netdiag")
 
 _skipped_kernel_tests: list[str] = []
+
+# Whoever started the tests in the background may have had these ignored, which programs pass on: tests send them.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
 
 
 def kernel_obstacle() -> str | None:
