@@ -15,6 +15,8 @@ __all__ = ["keep", "kept_names", "settle"]
 
 _MOST = 24
 """Fields kept of one head: x-ratelimit-* stands for any number."""
+_LONGEST_NUMBER = 10
+"""Digits of a pause; more are no pause."""
 
 
 @cache
@@ -38,14 +40,28 @@ def _names() -> tuple[Mapping[bytes, str], tuple[bytes, ...]]:
 
 
 def settle(into: dict[str, str], fields: Iterable[tuple[bytes, bytes]]) -> None:
-    """Turn a Retry-After that is a date into seconds from the Date among the answer's `fields`; without one it stays.
+    """Tell Retry-After as seconds, the shortest pause that obeys what the answer's `fields` say.
 
-    RFC 9110 section 10.2.3. A Date may be a second old when it is sent: this is the shortest pause that obeys.
+    A date counts from the answer's own Date, without which it stays (RFC 9110 section 10.2.3); a Date may be a second
+    old when it is sent. `retry-after-ms`, which SDKs of LLM APIs read first, is the pause where it is the shorter one.
     """
+    told = dict(fields)
     until = into.get("retry-after", "0")
-    if until[:1].isdigit():
-        return
-    now = next((value for name, value in fields if name == b"date"), b"")
+    if not until[:1].isdigit():
+        _since(into, until, told.get(b"date", b""))
+    exact = _number(clean_value("number", told.get(b"retry-after-ms", b"")))
+    asked = _number(into.get("retry-after"))
+    if exact is not None and (asked is None or exact < 1e3 * asked):
+        into["retry-after"] = f"{exact / 1e3:g}"
+
+
+def _number(text: str | None) -> float | None:
+    plain = text is not None and text.isascii() and text.replace(".", "", 1).isdigit() and len(text) <= _LONGEST_NUMBER
+    return float(text) if plain and text is not None else None
+
+
+def _since(into: dict[str, str], until: str, now: bytes) -> None:
+    """Replace the date `until` by seconds from the date `now` on, where both are dates."""
     try:
         pause = parsedate_to_datetime(until) - parsedate_to_datetime(now[:64].decode("ascii"))
     except (TypeError, ValueError, OverflowError):
