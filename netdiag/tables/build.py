@@ -11,45 +11,39 @@ import pandas as pd
 from netdiag.recording.reader import Recording
 from netdiag.tables import inside, quic
 from netdiag.tables.attempts import attempts
-from netdiag.tables.bursts import bursts, retransmits
-from netdiag.tables.closing import mark_close_notify, settle
-from netdiag.tables.codes import WireClass
-from netdiag.tables.columns import Columns
+from netdiag.tables.columns import Columns, Ints
 from netdiag.tables.connections import Sockets, connections, listeners, sockets
+from netdiag.tables.course import Course, course, gather, moved, ticket_sizes
 from netdiag.tables.dialogue import Dialogue, not_followed
-from netdiag.tables.encryption import encrypted, shows_tls
-from netdiag.tables.exchanges import exchanges, speaks_http2
+from netdiag.tables.encryption import has_peers
 from netdiag.tables.flights import Flights
-from netdiag.tables.handshakes import handshakes
 from netdiag.tables.hellos import Said, hellos
 from netdiag.tables.library import bind, built_for, contexts, join, made_too_soon, tls_calls
 from netdiag.tables.lookups import look_ups
 from netdiag.tables.model import Loss, Tables
 from netdiag.tables.names import name_servers, wait_for_names
+from netdiag.tables.parts import Cut, Each, in_turn
 from netdiag.tables.processes import processes
-from netdiag.tables.records import Wire, records, wire
-from netdiag.tables.requests import from_exchanges, plain_exchanges
+from netdiag.tables.records import Wire
+from netdiag.tables.requests import from_exchanges
 from netdiag.tables.resolutions import resolutions
 from netdiag.tables.scheduling import scheduling
-from netdiag.tables.schema import empty
-from netdiag.tables.spoken import spoken
+from netdiag.tables.schema import empty, objects
+from netdiag.tables.spoken import Spoken, spoken
 from netdiag.tables.stops import stops
-from netdiag.tables.streams import streams
-from netdiag.tables.tickets import tickets
-from netdiag.tables.turns import turns
 
 __all__ = ["build"]
 
-_DNS_PORT = 53
-"""What is asked there are names: no requests."""
 
+def build(recording: Recording, *, each: Each = in_turn) -> Tables:
+    """Join what was recorded; InputUnreadable when its layouts are not those of netdiag.
 
-def build(recording: Recording) -> Tables:
-    """Join what was recorded; InputUnreadable when its layouts are not those of netdiag."""
+    A long capture is worked through in parts, which `each` may share among processes; the tables are the same.
+    """
     tables: dict[str, pd.DataFrame] = {}
     unobservable: list[dict[str, Any]] = []
     losses = _losses(recording)
-    tcp, io, headers = (_columns(recording, stream) for stream in ("tcp", "tcp_io", "tls_record"))
+    tcp = _columns(recording, "tcp")
     if tcp is not None:
         found = sockets(tcp)
         lossy = any(loss.lost for loss in losses)
@@ -57,16 +51,11 @@ def build(recording: Recording) -> Tables:
         tables["connections"] = connections(found, hz=_hz(recording), lossy=lossy)
         if recording.header["tier"] == "capture":
             _forget_options(tables["connections"])
-        seen = Wire(len(found.cookies))
-        if io is not None:
-            tables["bursts"], tables["retransmits"] = bursts(io, found), retransmits(io, found)
-        if headers is not None:
-            tables["records"], seen = records(headers, found), wire(headers, found)
         calls = _columns(recording, "tls_call")
         if calls is not None:
             tables["tls_calls"], tables["contexts"] = tls_calls(calls, found), contexts(calls)
         said = hellos(recording.facts_of("hello"), found, tables["connections"], recording.start_ns)
-        unobservable = _join(recording, tables, found, seen, said, whole=io is not None)
+        unobservable = _join(recording, tables, found, said, each)
     _look_ups(recording, tables)
     if "requests" in tables:
         tables["requests"] = attempts(tables["requests"], tables["connections"])
@@ -94,51 +83,88 @@ def _missed(recording: Recording, tables: dict[str, pd.DataFrame]) -> list[dict[
 
 
 def _join(
-    recording: Recording,
-    tables: dict[str, pd.DataFrame],
-    sockets_: Sockets,
-    seen: Wire,
-    said: dict[int, Said],
-    *,
-    whole: bool,
+    recording: Recording, tables: dict[str, pd.DataFrame], found: Sockets, said: dict[int, Said], each: Each
 ) -> list[dict[str, Any]]:
     """Add what only connections and bursts together can tell; without bursts all of it stays unknown.
 
     Return what of the plaintext could not be used.
     """
-    ends = tables["connections"]
-    calls = tables.setdefault("bursts", empty("bursts"))
-    flights = Flights(ends, tables.setdefault("records", empty("records")))
-    tls = shows_tls(ends, calls, turns(ends, calls), seen)
-    alerts = flights.closing_times(ends["closing_ns"].to_numpy())
-    calls["close_notify"] = mark_close_notify(ends, calls, tls) & _confirmed(calls, flights, alerts)
-    ends = settle(ends, calls, tls, alerts)
-    found = turns(ends, calls)
-    if whole:
-        ends["encrypted"] = encrypted(ends, calls, found, seen)
-        ends["turns"] = _count(found[found["answered"].to_numpy()], len(ends))
-    # HTTP/2 has many requests in flight: its turns are none.
-    plain = (ends["encrypted"] == False).to_numpy() & (seen.speaks != WireClass.HTTP2)  # noqa: E712 - None is neither
-    plain &= ((ends["remote_port"] != _DNS_PORT) & (ends["local_port"] != _DNS_PORT)).to_numpy()
-    secret, inferred = _encrypted(tables, ends, calls, flights, seen, said)
-    asked = pd.concat([plain_exchanges(found, plain), inferred]).sort_values(["connection", "began_ns"], kind="stable")
-    asked = asked.reset_index(drop=True)
     spoke = spoken(_columns(recording, "http_request"), _columns(recording, "http_chunk"), recording.facts)
-    dialogue = None if spoke is None else Dialogue(spoke, sockets_, ends, calls, flights, seen.gaps)
-    requests = from_exchanges(ends, asked if dialogue is None else dialogue.asked(asked), tables["handshakes"])
-    counted = plain | secret | _silent(ends, found)
+    cut = Cut(recording, found, tables["connections"], said, divisible=_divisible(recording, tables, found, spoke))
+    one = _in_parts(cut, each) if len(cut) > 1 else course(cut.part(0))
+    tables |= {"bursts": one.bursts, "retransmits": one.retransmits, "records": one.records, "turns": one.turns}
+    ends, seen = one.ends, one.seen
+    _shake(tables, ends, one.handshakes, watched=seen.watched)
+    dialogue, asked = None, one.asked
+    if spoke is not None:
+        mine = one.bursts if one.flights is not None else _of(one.bursts, found.rows_of(_cookies(spoke)))
+        flights = one.flights or Flights(ends, empty("records"))
+        dialogue = Dialogue(spoke, found, ends, mine, flights, seen.gaps)
+        asked = dialogue.asked(asked)
+    requests = from_exchanges(ends, asked, tables["handshakes"])
+    requests["stream"] = _streams(asked).reindex(requests.index)
+    counted = one.counted
     if dialogue is None:
         requests = requests.reset_index(drop=True)
-    requests["stream"] = streams(requests, flights)
-    if dialogue is not None:
+    else:
         requests, tables["chunks"] = dialogue.join(requests)
-        counted |= dialogue.whole
+        counted = counted | dialogue.whole
     own = requests[(requests["connection"] >= 0).to_numpy()]
     ends["requests"] = np.where(counted, _count(own, len(ends)), np.nan)
     _name(ends, tables["handshakes"], seen)
     ends["proxied"] = seen.proxied
-    tables |= {"connections": ends, "bursts": calls, "turns": found, "requests": requests}
+    tables |= {"connections": ends, "requests": requests}
     return [] if dialogue is None else dialogue.unobservable()
+
+
+def _divisible(recording: Recording, tables: dict[str, pd.DataFrame], found: Sockets, spoke: Spoken | None) -> bool:
+    """Tell whether connections can be worked on apart from each other: those of a capture, each at one end only.
+
+    Where the bytes of conversations have to be found in records it takes all records.
+    """
+    if (
+        recording.header["tier"] != "capture"
+        or "tls_calls" in tables
+        or len(np.unique(found.cookies)) < len(found.cookies)
+    ):
+        return False
+    if spoke is not None:
+        placed = spoke.exchanges["conversation"].isin([n for n, one in spoke.conversations.items() if one.by_packet])
+        if not placed.all() or (found.rows_of(_cookies(spoke)) < 0).any():
+            return False
+    return not has_peers(tables["connections"])
+
+
+def _cookies(spoke: Spoken) -> Ints:
+    """Return the connections that conversations belong to."""
+    numbers = spoke.exchanges["conversation"].unique().tolist()
+    return np.array([spoke.conversations[number].cookie for number in numbers], np.int64)
+
+
+def _streams(asked: pd.DataFrame) -> pd.Series[Any]:
+    """Return what records tell of streamed answers; None for what plaintext tells."""
+    facts = asked["stream"].tolist() if "stream" in asked else [None] * len(asked)
+    return pd.Series(objects([one if isinstance(one, dict) else None for one in facts]), dtype=object)
+
+
+def _of(bursts: pd.DataFrame, rows: Ints) -> pd.DataFrame:
+    """Return the bursts of some connections."""
+    return bursts.iloc[np.flatnonzero(np.isin(bursts["connection"].to_numpy(), rows))].reset_index(drop=True)
+
+
+def _in_parts(cut: Cut, each: Each) -> Course:
+    """Return the course of all connections, made part by part; its large tables lie in files."""
+
+    def look(number: int) -> pd.DataFrame:
+        return ticket_sizes(cut.part(number))
+
+    known = pd.concat(list(each(look, len(cut)))).drop_duplicates(ignore_index=True)
+
+    def follow(number: int) -> Course:
+        part = cut.part(number)
+        return moved(course(part, known), part.first)
+
+    return gather(each(follow, len(cut)))
 
 
 def _look_ups(recording: Recording, tables: dict[str, pd.DataFrame]) -> None:
@@ -158,13 +184,6 @@ def _forget_options(ends: pd.DataFrame) -> None:
     ends["keepalive_probes"] = pd.Series(probes, dtype=object)
 
 
-def _silent(ends: pd.DataFrame, found: pd.DataFrame) -> Any:
-    """Tell which connections asked for nothing: seen from start to end, and not a byte left the client's side."""
-    asked = np.where(ends["role"] == "server", ends["bytes_received"], ends["bytes_sent"])
-    over = ends["close"].notna() | (ends["outcome"] != "established")
-    return (asked == 0) & (_count(found, len(ends)) == 0) & over.to_numpy() & ~ends["preexisting"].to_numpy()
-
-
 def _name(ends: pd.DataFrame, handshakes: pd.DataFrame, seen: Wire) -> None:
     """Name the servers as each connection's own ClientHello does; through a proxy that is not who is at the end."""
     row = handshakes["connection"].to_numpy()
@@ -174,36 +193,15 @@ def _name(ends: pd.DataFrame, handshakes: pd.DataFrame, seen: Wire) -> None:
     ends["remote_name"] = pd.Series(names, dtype=object)
 
 
-def _confirmed(calls: pd.DataFrame, flights: Flights, alerts: tuple[Any, Any]) -> Any:
-    """Tell for each burst whether the records of its connection, where there are any, hold an alert of its side."""
-    row = calls["connection"].to_numpy()
-    there = np.where(calls["direction"] == "send", ~np.isnan(alerts[0])[row], ~np.isnan(alerts[1])[row])
-    return there | ~flights.any_of(flights.app)[row]
-
-
-def _encrypted(
-    tables: dict[str, pd.DataFrame],
-    ends: pd.DataFrame,
-    calls: pd.DataFrame,
-    flights: Flights,
-    seen: Wire,
-    said: dict[int, Said],
-) -> tuple[Any, pd.DataFrame]:
-    """Add the handshakes; return which connections' requests are all known from records, and all that are."""
-    ticket = tickets(ends, flights)
-    shakes = handshakes(ends, flights, ticket, said, tables.get("retransmits"))
-    made = bind(tables.get("tls_calls", empty("tls_calls")), shakes, watched=seen.watched)
+def _shake(tables: dict[str, pd.DataFrame], ends: pd.DataFrame, shakes: pd.DataFrame, *, watched: bool) -> None:
+    """Add the handshakes, joined with what TLS libraries did."""
+    made = bind(tables.get("tls_calls", empty("tls_calls")), shakes, watched=watched)
     handshake = tables["handshakes"] = join(shakes, made)
     tables["tls_calls"] = made
     tables["contexts"] = built_for(tables.get("contexts", empty("contexts")), made)
     name = np.full(len(ends), None, object)
     name[handshake["connection"].to_numpy()] = handshake["id"].to_numpy()
     ends["handshake"] = pd.Series(name, dtype=object)
-    flights.data &= ~ticket
-    tls = flights.any_of(flights.app) & ~speaks_http2(flights)
-    nothing = flights.any_of(flights.handshake) & ~flights.any_of(flights.app)  # a handshake, and then no data
-    whole = (tls | nothing) & ~seen.gaps & ~ends["preexisting"].to_numpy()
-    return whole, exchanges(ends, calls, flights, tls).assign(source="records")
 
 
 def _count(rows: pd.DataFrame, length: int) -> Any:

@@ -63,6 +63,20 @@ class Sockets:
                 last[place] = first[place] + max(earlier, 0)
         return np.where(known, order[np.where(known, last, 0)], -1)
 
+    def between(self, low: int, high: int) -> Sockets:
+        """Return the rows from `low` up to `high`."""
+        part = slice(low, high)
+        return Sockets(
+            last=self.last.take(part),
+            cookies=self.cookies[part],
+            begin=self.begin[part],
+            opened=self.opened[part],
+            established=self.established[part],
+            kind=self.kind[part],
+            state=self.state[part],
+            flags=self.flags[part],
+        )
+
 
 def sockets(events: Columns) -> Sockets:
     """Pick the last record of each connection; what an earlier record knew and it does not is kept."""

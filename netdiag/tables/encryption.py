@@ -17,7 +17,7 @@ from netdiag.tables.columns import Objects
 from netdiag.tables.records import Wire
 from netdiag.tables.turns import numbers_within
 
-__all__ = ["encrypted", "shows_tls"]
+__all__ = ["encrypted", "has_peers", "shows_tls"]
 
 _TLS_PORTS = (443, 465, 563, 636, 853, 989, 990, 992, 993, 994, 995, 5061, 6443, 8443)
 _PLAIN = (WireClass.HTTP1, WireClass.HTTP2, WireClass.CONNECT)
@@ -135,6 +135,12 @@ def _numbered(turns: pd.DataFrame, number: int, rows: int) -> pd.DataFrame:
     """Return that turn of each connection, one row a connection."""
     chosen = turns[(turns["number"] == number).to_numpy()]
     return chosen.set_index("connection").reindex(np.arange(rows))
+
+
+def has_peers(connections: pd.DataFrame) -> bool:
+    """Tell whether the other end of some connection may have been traced, too: then it shows what that one is."""
+    here = pd.MultiIndex.from_frame(connections[["local_ip", "local_port", "remote_ip", "remote_port"]])
+    return bool(_peer_signs(connections, np.ones(len(here), bool)).any())
 
 
 def _peer_signs(connections: pd.DataFrame, signs: Bools) -> Bools:

@@ -22,7 +22,7 @@ from netdiag.tables.flights import CLIENT_HELLO, SERVER_HELLO, Bools, Flights
 from netdiag.tables.hellos import Said
 from netdiag.tables.schema import frame, objects
 
-__all__ = ["handshakes"]
+__all__ = ["handshakes", "numbered"]
 
 _TLS_MAJOR = 0x0300
 _HEADER_BYTES = 5
@@ -72,8 +72,13 @@ def handshakes(
         {name: values[chosen] for name, values in columns.items()}
         | {"connection": chosen, "source": ["wire"] * len(chosen)},
     )
-    table["id"] = pd.Series([f"h{number + 1}" for number in range(len(table))], dtype=object)
+    table["id"] = numbered(len(table))
     return table
+
+
+def numbered(length: int) -> pd.Series[Any]:
+    """Return ids of handshakes in order of time."""
+    return pd.Series([f"h{number + 1}" for number in range(length)], dtype=object)
 
 
 def _agreed(f: Flights, tickets: Bools, completed: Bools, said: Mapping[int, Said]) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -30,6 +32,16 @@ class Wire:
         """Whether records are missing: what was counted is a lower bound."""
         self.watched = False
         """Whether packets were looked at."""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Wire]) -> Wire:
+        """Return what was seen on the connections of all parts."""
+        seen = cls(0)
+        seen.speaks = np.concatenate([part.speaks for part in parts])
+        seen.proxied = np.concatenate([part.proxied for part in parts])
+        seen.gaps = np.concatenate([part.gaps for part in parts])
+        seen.watched = any(part.watched for part in parts)
+        return seen
 
 
 def wire(events: Columns, found: Sockets) -> Wire:

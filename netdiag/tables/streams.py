@@ -27,26 +27,26 @@ _BULK_LENGTH = 8192
 """Records that are mostly longer than this carry a large body."""
 
 
-def streams(requests: pd.DataFrame, flights: Flights) -> Any:
-    """Return for each request the facts of its stream, or None where its answer is none, or not seen in records.
+def streams(asked: pd.DataFrame, flights: Flights) -> Any:
+    """Return for each exchange the facts of its stream, or None where its answer is none, or not seen in records.
 
     The members are those of `requests[].stream` in the JSON; unknown ones are None. `flights.data` are the records
     with data: no handshake, ticket or alert.
     """
-    found: list[dict[str, Any] | None] = [None] * len(requests)
+    found: list[dict[str, Any] | None] = [None] * len(asked)
     answers = flights.data & ~flights.client
     time, length, row = flights.time[answers], flights.length[answers], flights.row[answers]
     asked_on, sent, first, ended = (
-        requests[name].to_numpy() for name in ("connection", "sent_ns", "first_byte_ns", "ended_ns")
+        asked[name].to_numpy() for name in ("connection", "sent_ns", "first_byte_ns", "last_byte_ns")
     )
-    wanted = (requests["source"] == "records").to_numpy() & (ended - first >= _MIN_LENGTH_NS)
+    wanted = (asked["source"] == "records").to_numpy() & (ended - first >= _MIN_LENGTH_NS)
     for index in np.flatnonzero(wanted):
         begin, end = np.searchsorted(row, [asked_on[index], asked_on[index] + 1])
         low = begin + np.searchsorted(time[begin:end], first[index], "left")
         high = begin + np.searchsorted(time[begin:end], ended[index], "right")
         if high > low:
             found[index] = _stream(time[low:high], length[low:high], float(sent[index]))
-    return pd.Series(objects(found), index=requests.index, dtype=object)
+    return pd.Series(objects(found), index=asked.index, dtype=object)
 
 
 def _stream(time: Floats, length: Any, sent: float) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ from netdiag.tables.columns import Floats, Ints
 from netdiag.tables.flights import Flights
 from netdiag.tables.turns import changes, numbers_within
 
-__all__ = ["tickets"]
+__all__ = ["sizes", "tickets"]
 
 Bools = NDArray[np.bool_]
 
@@ -34,13 +34,21 @@ _SAME_ANSWER = 0.1
 """Heads of answers to one program differ less than this."""
 
 
-def tickets(connections: pd.DataFrame, flights: Flights) -> Bools:
-    """Tell which records are session tickets."""
+def sizes(connections: pd.DataFrame, flights: Flights) -> pd.DataFrame:
+    """Return address and port of servers, and the length of records of theirs that are tickets for certain."""
+    if not len(flights.row):
+        return pd.DataFrame({"ip": [], "port": [], "length": []})
+    leading = _Leading(connections, flights)
+    return leading.sizes(connections, leading.certain()).drop_duplicates(ignore_index=True)
+
+
+def tickets(connections: pd.DataFrame, flights: Flights, known_sizes: pd.DataFrame | None = None) -> Bools:
+    """Tell which records are session tickets; `known_sizes` are `sizes` of more connections than these."""
     if not len(flights.row):
         return np.zeros(0, bool)
     leading = _Leading(connections, flights)
-    certain = leading.follow(leading.early() | leading.several())
-    known = leading.known_sizes(connections, certain)
+    certain = leading.certain()
+    known = leading.known(connections, leading.sizes(connections, certain) if known_sizes is None else known_sizes)
     found = leading.follow(certain[:, 0] | ((known | leading.at_once()) & ~leading.like_an_answer()))
     result = np.zeros(len(flights.row), bool)
     result[leading.index[found]] = True
@@ -103,19 +111,20 @@ class _Leading:
         found[f.row[heads[alike]]] = True
         return found
 
-    def known_sizes(self, connections: pd.DataFrame, certain: Bools) -> Bools:
-        """Tell where the first one has a size that was certainly a ticket's on another connection to that server."""
-        server = (connections["role"] == "server").to_numpy()
-        ends = pd.DataFrame(
-            {
-                "ip": np.where(server, connections["local_ip"], connections["remote_ip"]),
-                "port": np.where(server, connections["local_port"], connections["remote_port"]),
-            }
-        )
-        keys = pd.MultiIndex.from_frame(ends.assign(length=self._length[:, 0]))
+    def certain(self) -> Bools:
+        """Return which places are tickets whatever other connections show."""
+        return self.follow(self.early() | self.several())
+
+    def sizes(self, connections: pd.DataFrame, certain: Bools) -> pd.DataFrame:
+        """Return the servers and lengths of certain ones."""
         rows, places = np.nonzero(certain)
-        sizes = pd.MultiIndex.from_frame(ends.iloc[rows].assign(length=self._length[rows, places]))
-        known: Bools = np.asarray(keys.isin(sizes), bool) & self._small[:, 0] & self._more[:, 0]
+        return _servers(connections).iloc[rows].assign(length=self._length[rows, places])
+
+    def known(self, connections: pd.DataFrame, sizes: pd.DataFrame) -> Bools:
+        """Tell where the first one has a size that was certainly a ticket's on another connection to that server."""
+        keys = pd.MultiIndex.from_frame(_servers(connections).assign(length=self._length[:, 0]))
+        alike = np.asarray(keys.isin(pd.MultiIndex.from_frame(sizes)), bool)
+        known: Bools = alike & self._small[:, 0] & self._more[:, 0]
         return known
 
     def follow(self, first: Bools) -> Bools:
@@ -133,3 +142,14 @@ class _Leading:
         soon = self._time[:, place] - self._time[:, place - 1] <= within_ns
         alike: Bools = self._small[:, place] & soon & (self._length[:, place] == self._length[:, place - 1])
         return alike
+
+
+def _servers(connections: pd.DataFrame) -> pd.DataFrame:
+    """Return address and port of the server of each connection."""
+    server = (connections["role"] == "server").to_numpy()
+    return pd.DataFrame(
+        {
+            "ip": np.where(server, connections["local_ip"], connections["remote_ip"]),
+            "port": np.where(server, connections["local_port"], connections["remote_port"]),
+        }
+    )

@@ -32,18 +32,16 @@ def stream_of(arrivals, *, length=120, source="records"):
     connections = frame("connections", 1, {"role": ["client"]})
     flights = Flights(connections, records)
     flights.data = np.ones(count, bool)
-    requests = frame(
-        "requests",
-        1,
+    asked = pd.DataFrame(
         {
             "connection": [0],
             "source": [source],
             "sent_ns": [SENT_MS * 1e6],
             "first_byte_ns": [times[0]],
-            "ended_ns": [times[-1]],
+            "last_byte_ns": [times[-1]],
         },
     )
-    return streams(requests, flights)[0]
+    return streams(asked, flights)[0]
 
 
 def test_gaps_are_those_of_the_arrivals():
@@ -82,6 +80,9 @@ def test_other_answers_are_no_streams(arrivals, options):
 
 
 def test_no_requests():
-    nothing = streams(frame("requests", 0, {}), Flights(frame("connections", 0, {}), frame("records", 0, {})))
+    nothing = streams(
+        frame("requests", 0, {}).assign(last_byte_ns=np.nan),
+        Flights(frame("connections", 0, {}), frame("records", 0, {})),
+    )
     assert isinstance(nothing, pd.Series)
     assert nothing.empty
