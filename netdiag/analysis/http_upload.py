@@ -209,21 +209,20 @@ def _size(count: float) -> str:
 
 
 def _uncompressed(group: Group, calls: Sequence[Asked]) -> Seen | None:
-    """Large bodies as they are, to a server that took a compressed one in this trace, or says that it would."""
+    """Large bodies as they are, to a server that took a compressed one in this trace."""
     taken = [call for call in calls if _coded(call) and call.status < 400]
-    offered = [call for call in calls if _names(call.headers.get("accept-encoding")) & _CODINGS]
     large = [call for call in calls if call.request_bytes >= _LARGE and not _coded(call) and _compressible(call)]
-    if len(large) < _FEW or not (taken or offered):
+    if len(large) < _FEW or not taken:
         return None
     sizes = [call.request_bytes / 1e3 for call in large]
-    coding = min(set().union(*map(_coded_by, taken)) or set().union(*map(_offers, offered)))
+    coding = min(set().union(*map(_coded_by, taken)))
     return Seen(
         code="http.uncompressed-upload",
         links=_links(large),
         count=len(large),
         of=len(calls),
         confidence=0.8,
-        note="it took one in this trace" if taken else "its answers say so (Accept-Encoding)",
+        note="it took one in this trace",
         learned=Learned(name="size", value=median(sizes), low=min(sizes), high=max(sizes), unit="kB"),
         ceiling=None if sum(call.send_ms for call in large if known(call.send_ms)) >= _SLOW_MS else Severity.INFO,
         structural=2 * len(large) > len(calls),
@@ -241,10 +240,6 @@ def _names(value: str | None) -> set[str]:
 
 def _coded_by(call: Asked) -> set[str]:
     return _names(call.request_headers.get("content-encoding")) & _CODINGS
-
-
-def _offers(call: Asked) -> set[str]:
-    return _names(call.headers.get("accept-encoding")) & _CODINGS
 
 
 def _coded(call: Asked) -> bool:

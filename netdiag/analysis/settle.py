@@ -29,7 +29,8 @@ EXPLAINED_BY: Mapping[str, frozenset[str]] = {
     "tcp.syn-retransmit": frozenset({"tcp.accept-queue"}),
     "tcp.reset": frozenset({"tcp.accept-queue", "reuse.fork-shared", "stream.truncated"}),
     "reuse.stale-race": frozenset({"http2.goaway-lost", "reuse.fork-shared"}),
-    "tcp.zero-window": frozenset({"stream.reader-stall"}),
+    "tcp.zero-window": frozenset({"stream.reader-stall", "stream.tiny-reads"}),
+    "stream.reader-stall": frozenset({"stream.tiny-reads"}),
     "http.slow-upload": frozenset({"tcp.zero-window"}),
     "stream.network-stall": frozenset({"http2.head-of-line"}),
     "reuse.server-close": frozenset({"stream.truncated"}),
@@ -49,7 +50,7 @@ _BY_COUNT = frozenset(
         ("tcp.reset", "stream.truncated"),
         ("retry.attempts", "stream.truncated"),
     }
-    | {("retry.attempts", "reuse.stale-race")}
+    | {("retry.attempts", "reuse.stale-race"), ("stream.reader-stall", "stream.tiny-reads")}
 )
 """Symptom and cause, where the cause only explains it if it accounts for half of the occurrences or more."""
 

@@ -14,7 +14,7 @@ from netdiag.analysis.build import Seen, finding, milliseconds
 from netdiag.analysis.case import Case, Group
 from netdiag.analysis.http_calls import Asked, examples
 from netdiag.analysis.http_rows import Rows
-from netdiag.analysis.links import NAN
+from netdiag.analysis.links import NAN, known
 from netdiag.analysis.starved import Scheduling, scheduling_of
 from netdiag.analysis.stream_pieces import streams_of
 from netdiag.analysis.whatif import first_token, what_if
@@ -75,12 +75,15 @@ def _tiny(group: Group, calls: Sequence[Asked], rows: Sequence[_Streamed], work:
     if len(hit) < 3:
         return None
     each = [reads for _, reads, _ in hit]
+    saved = {call.row: call.reader_lag_ms for call, _, _ in hit if known(call.reader_lag_ms)}
     return Seen(
         code="stream.tiny-reads",
         links=tuple({call.link.row: call.link for call, _, _ in hit}.values()),
         count=len(hit),
         of=len(rows),
         confidence=0.7,
+        cost_ms=float(sum(saved.values())) if saved else NAN,
+        what_if=what_if(calls, saved),
         note=f"the program ran for {100 * median(share for _, _, share in hit):.0f} % of the streams' time",
         learned=Learned(name="reads_a_record", value=median(each), low=min(each), high=max(each), unit="reads"),
         calls=len(calls),

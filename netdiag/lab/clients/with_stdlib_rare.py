@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import os
 import select
@@ -12,11 +13,14 @@ import ssl
 import subprocess
 import time
 from collections.abc import Callable
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from .plan import Plan, repeat, together, unverified
 
 __all__ = ["RARE", "WIRE_ERRORS"]
+
+T = TypeVar("T")
 
 WIRE_ERRORS: tuple[type[BaseException], ...] = (OSError, http.client.HTTPException)
 
@@ -293,7 +297,55 @@ def distrusting(plan: Plan) -> None:
     repeat(plan, call, WIRE_ERRORS)
 
 
+def crumbs(plan: Plan) -> None:
+    """One connection whose TLS is fed with `read_bytes` at a time."""
+    parts = urlsplit(plan.url(0))
+    sock = socket.create_connection((parts.hostname, parts.port), timeout=plan.timeout_s)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    came, goes = ssl.MemoryBIO(), ssl.MemoryBIO()
+    secure = unverified().wrap_bio(came, goes)
+
+    def finish(step: Callable[[], T]) -> T:
+        while True:
+            try:
+                return step()
+            except ssl.SSLWantReadError:
+                sock.sendall(goes.read())
+                came.write(sock.recv(plan.read_bytes))
+
+    def call(turn: int) -> None:
+        secure.write(b"".join(message(plan, plan.url(turn))))
+        sock.sendall(goes.read())
+        answer = b""
+        while not answer.endswith(b"\r\n0\r\n\r\n"):
+            answer += finish(lambda: secure.read(65536))
+
+    finish(secure.do_handshake)
+    sock.sendall(goes.read())
+    repeat(plan, call, WIRE_ERRORS)
+    sock.close()
+
+
+def some_compressed(plan: Plan) -> None:
+    """One connection; `bad_calls` of the bodies go out as they are, the others, which come first, compressed."""
+    parts = urlsplit(plan.url(0))
+    connection = http.client.HTTPSConnection(
+        parts.hostname or "", parts.port, timeout=plan.timeout_s, context=unverified()
+    )
+
+    def call(turn: int) -> None:
+        headers, body = {"Content-Type": "application/json"}, plan.body
+        if turn < plan.calls - plan.bad_calls:
+            headers, body = {**headers, "Content-Encoding": "gzip"}, gzip.compress(body)
+        connection.request("POST", urlsplit(plan.url(turn)).path, body=body, headers=headers)
+        connection.getresponse().read()
+
+    repeat(plan, call, WIRE_ERRORS)
+
+
 RARE: dict[str, Callable[[Plan], None]] = {
+    "crumbs": crumbs,
+    "some_compressed": some_compressed,
     "cold_burst": cold_burst,
     "fork_shared": fork_shared,
     "fork_separate": fork_separate,

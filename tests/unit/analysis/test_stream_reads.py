@@ -22,6 +22,17 @@ def test_streams_read_in_crumbs(calls):
     assert (finding.learned.value, finding.count) == (9, 4)
 
 
+def test_what_they_cost_is_how_long_data_lay_there_and_no_second_warning(calls):
+    crumbs(calls, reads=9, run_share=0.9)
+    for request in calls.rows["requests"]:
+        request["reader_lag_ms"] = 350.0
+    for burst in calls.rows["bursts"][5::10]:
+        burst |= {"began_ns": burst["began_ns"] + 350e6, "ended_ns": burst["ended_ns"] + 350e6}
+    finding = calls.only("stream.tiny-reads")
+    assert finding.cost_ms == pytest.approx(4 * 350)
+    assert "stream.reader-stall" in {line.id for line in finding.evidence}
+
+
 @pytest.mark.parametrize(
     "other",
     [{"reads": 2, "run_share": 0.4}, {"reads": 9, "run_share": 0.02}, {"reads": 9, "run_share": 0.4, "streams": 2}],
