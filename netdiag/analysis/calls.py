@@ -11,14 +11,14 @@ from statistics import median
 from netdiag.analysis.http_calls import Asked
 from netdiag.analysis.links import NAN, known
 
-__all__ = ["Attempt", "Call", "Gap", "amplification", "beat_apart", "calls_of", "doubtful", "retry_after_ms"]
+__all__ = ["Attempt", "Call", "Gap", "amplification", "beat_apart", "calls_of", "retry_after_ms", "told"]
 
 _ERRORS = 500.0
 _RETRIED = frozenset({408.0, 409.0, 425.0, 429.0})
 _RETRY_COUNT = "x-stainless-retry-count"
 _USUAL = 2
 """Pauses after calls that succeeded which show a program's beat."""
-_SAME, _SAME_MS, _EVEN_MS = 0.2, 2.0, 10.0
+_SAME, _SAME_MS = 0.2, 2.0
 """How far pauses of one length lie apart."""
 
 
@@ -128,7 +128,7 @@ def beat_apart(calls: Sequence[Call]) -> tuple[Call, ...]:
     next is its next call, and only a request that says so of itself is another attempt.
     """
     attempts = sorted((one for call in calls for one in call.attempts), key=lambda one: one.began_ns)
-    again = [gap for call in calls for gap in call.gaps if not _told(gap.after) and not known(gap.asked_ms)]
+    again = [gap for call in calls for gap in call.gaps if not told(gap.after) and not known(gap.asked_ms)]
     before = {id(gap.before) for call in calls for gap in call.gaps}
     usual = [
         (after.began_ns - one.ended_ns) / 1e6
@@ -145,20 +145,11 @@ def beat_apart(calls: Sequence[Call]) -> tuple[Call, ...]:
     for call in calls:
         parts.append([call.attempts[0]])
         for attempt in call.attempts[1:]:
-            if _told(attempt):
+            if told(attempt):
                 parts[-1].append(attempt)
             else:
                 parts.append([attempt])
     return tuple(sorted((Call(attempts=tuple(part)) for part in parts), key=lambda call: call.attempts[0].began_ns))
-
-
-def doubtful(calls: Sequence[Call]) -> bool:
-    """Tell whether attempts may as well be calls: all pauses alike, no success among them, and none says what it is."""
-    gaps = [gap for call in calls for gap in call.gaps]
-    if len(gaps) < _USUAL or any(call.succeeded for call in calls) or any(_told(gap.after) for gap in gaps):
-        return False
-    pauses = [gap.ms for gap in gaps]
-    return max(pauses) - min(pauses) <= max(_EVEN_MS, _SAME * median(pauses))
 
 
 def _in_turn(attempts: Sequence[Attempt]) -> Iterable[tuple[Attempt, Attempt]]:
@@ -171,8 +162,8 @@ def _in_turn(attempts: Sequence[Attempt]) -> Iterable[tuple[Attempt, Attempt]]:
         last[thread] = one
 
 
-def _told(attempt: Attempt) -> bool:
-    """The request says itself that it is another attempt."""
+def told(attempt: Attempt) -> bool:
+    """Tell whether the request says itself that it is another attempt."""
     return attempt.asked.request_headers.get(_RETRY_COUNT, "0") != "0"
 
 

@@ -10,12 +10,13 @@ from itertools import pairwise
 from statistics import median
 
 from netdiag.analysis.build import Seen, finding, milliseconds, price
-from netdiag.analysis.calls import Attempt, Call, Gap, amplification, beat_apart, calls_of, doubtful
+from netdiag.analysis.calls import Attempt, Call, Gap, amplification, beat_apart, calls_of
 from netdiag.analysis.case import Case, Group
 from netdiag.analysis.http_calls import Asked, examples
 from netdiag.analysis.links import Link, known
 from netdiag.analysis.pricing import grade
 from netdiag.analysis.retry_policy import Policy, learn
+from netdiag.analysis.rounds import doubtful, rounds_apart
 from netdiag.findings import Finding, Learned, Severity
 
 __all__ = ["analyze"]
@@ -66,7 +67,7 @@ def analyze(case: Case) -> list[Finding]:
     for group in case.groups:
         calls = calls_of(case.asked_by(group))
         found.append(_ignored(_Calls(group=group, calls=calls)))  # the next call has to wait as the next attempt has
-        every.append(_Calls(group=group, calls=beat_apart(calls)))
+        every.append(_Calls(group=group, calls=rounds_apart(beat_apart(calls))))
     for each in every:
         policy = learn(each.repeated)
         found += [_rate_limited(each), _storm(each, policy), _quota(each), _attempts(each, policy), _replayed(each)]

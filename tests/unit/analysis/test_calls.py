@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from netdiag.analysis.calls import amplification, beat_apart, calls_of, doubtful, retry_after_ms
+from netdiag.analysis.calls import amplification, beat_apart, calls_of, retry_after_ms
 from netdiag.analysis.case import Options, prepare
 
 from .test_retry import call
@@ -73,12 +73,3 @@ def test_what_says_that_it_is_another_attempt_is_one(stage):
 
 def test_a_pause_that_the_server_asked_for_is_no_beat(stage):
     assert len(beat_apart(beat(stage, 300.0, headers={"retry-after": "1"}))) == 5
-
-
-@pytest.mark.parametrize(
-    ("gaps", "last", "doubt"),
-    [([500.0] * 3, 503.0, True), ([500.0, 1000.0, 2000.0], 503.0, False), ([500.0] * 3, 200.0, False)],
-)
-def test_attempts_that_may_be_calls(stage, gaps, last, doubt):
-    call(stage, 0, gaps, [503.0, 503.0, 503.0, last])
-    assert doubtful(calls(stage)) is doubt
