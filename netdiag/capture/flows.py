@@ -121,6 +121,9 @@ class Flows:
         """Least time from a time stamp in this direction to its echo; 0 = not seen."""
         self.echoes = np.zeros((_GROW, 2), np.int64)
         self.echo_ns = np.zeros((_GROW, 2), np.int64)
+        self.stamp = np.zeros((_GROW, 2), np.int64)
+        """One more than the last time stamp of each direction, and since when it has had no echo; 0 = none."""
+        self.stamp_ns = np.zeros((_GROW, 2), np.int64)
         self.follow = np.zeros(_GROW, bool)
         """Whether somebody reads its bytes."""
         self.most = _LEAST
@@ -261,7 +264,20 @@ class Flows:
         return number
 
     def _grow(self) -> None:
-        for name in ("base", "next", "acked", "bytes", "first", "last", "resent", "fastest", "echoes", "echo_ns"):
+        for name in (
+            "base",
+            "next",
+            "acked",
+            "bytes",
+            "first",
+            "last",
+            "resent",
+            "fastest",
+            "echoes",
+            "echo_ns",
+            "stamp",
+            "stamp_ns",
+        ):
             values = getattr(self, name)
             setattr(self, name, np.concatenate((values, np.zeros_like(values))))
         self.follow = np.concatenate((self.follow, np.zeros_like(self.follow)))

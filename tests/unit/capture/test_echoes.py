@@ -40,3 +40,33 @@ def test_without_stamps_and_opening_nothing_is_known():
     row = connection(talk.file())
     assert row.min_rtt_ms != row.min_rtt_ms
     assert row.rtt_ms != row.rtt_ms
+
+
+def burst():
+    """Return packets with one stamp in a row; the round trip of the first is 30 ms, and 20 ms on the other side."""
+    talk = p.Talk(server=("10.0.0.2", 80))
+    talk.say(True, b"x" * 400, after=0.1, options=stamp(1000, 7000))
+    talk.say(True, b"x" * 400, after=0.0295, options=stamp(1000, 7000))
+    talk.say(False, after=0.0005, options=stamp(7030, 1000))
+    talk.say(True, b"x" * 400, after=0.0001, options=stamp(1000, 7030))
+    talk.say(False, b"y" * 400, after=0.0001, options=stamp(7031, 1000))
+    talk.say(True, after=0.02, options=stamp(1100, 7031))
+    return talk.file()
+
+
+@pytest.mark.parametrize("chunk", [100, 600, 1000, 1500, 8 << 20])
+def test_an_echo_counts_from_the_first_packet_of_its_stamp_in_whatever_parts_a_file_is_read(monkeypatch, chunk):
+    monkeypatch.setattr("netdiag.capture.container._CHUNK", chunk)
+    row = connection(burst())
+    assert row.min_rtt_ms == pytest.approx(50, abs=0.5)
+
+
+def test_a_stamp_that_an_acknowledgement_carried_first_tells_nothing():
+    """What echoes it may answer that, not the data behind it."""
+    talk = p.Talk(server=("10.0.0.2", 80))
+    talk.say(True, after=0.1, options=stamp(1000, 7000))
+    talk.say(True, b"x" * 400, after=0.0001, options=stamp(1000, 7000))
+    talk.say(False, b"y" * 400, after=0.0001, options=stamp(7030, 1000))
+    talk.say(True, after=0.02, options=stamp(1100, 7030))
+    row = connection(talk.file())
+    assert row.min_rtt_ms != row.min_rtt_ms
