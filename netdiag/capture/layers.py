@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netdiag.capture.container import PAD, Batch
-from netdiag.capture.rare import ETHERNET_IP, Fragments, inside, link_payload, skip_extensions
+from netdiag.capture.rare import ETHERNET_IP, Fragments, behind_log, inside, link_payload, skip_extensions
 from netdiag.capture.refusals import ICMP4, ICMP6, Refusal, refusal
 
 __all__ = ["Layers", "Segments"]
@@ -38,6 +38,9 @@ _WHERE = {1: (12, 14), 113: (14, 16), 276: (0, 20), 9: (0, 2), 50: (2, 4), 104: 
 HDLC."""
 _BARE = {0: 4, 108: 4, 101: 0, 12: 0, 14: 0, 228: 0, 229: 0, 109: 12}
 """Link type → where an IP packet begins that nothing else announces: loopback, raw, encapsulated by IPsec."""
+_ANNOUNCED = {51: 0x8864, 219: _MPLS}
+"""Link type → what begins at once: PPPoE, MPLS."""
+_NFLOG = 239
 _PPP = {0x0021: _IP4, 0x0057: _IP6, 0x0281: _MPLS, 0x0283: _MPLS}
 _MAPPED = np.frombuffer(bytes(10) + b"\xff\xff", np.uint8)
 
@@ -101,19 +104,7 @@ class Layers:
         at, proto = np.full(count, -1, np.int64), np.zeros(count, np.int64)
         for link in np.unique(batch.link).tolist():
             mine = np.flatnonzero(batch.link == link)
-            start = batch.at[mine]
-            if link in _WHERE:
-                where, begins = _WHERE[link]
-                if link in (9, 50):
-                    start = start + 2 * ((data[start] == 0xFF) & (data[start + 1] == 3) & (link == 9))
-                kind = _two(data, start + where)
-                if link in (9, 50):
-                    kind = _translated(kind, _PPP)
-                at[mine], proto[mine] = start + begins, kind
-            elif link in _BARE:
-                at[mine], proto[mine] = start + _BARE[link], ETHERNET_IP
-            else:
-                self._count(f"link type {link}", len(mine))
+            at[mine], proto[mine] = self._behind(batch, link, mine)
         end = batch.at + batch.captured
         for _ in range(_MAX_VLANS):
             tagged = np.flatnonzero(np.isin(proto, _VLAN) & (at >= 0))
@@ -130,6 +121,31 @@ class Layers:
             if where < 0:
                 self._count("no IP", 1)
         return at, proto
+
+    def _behind(self, batch: Batch, link: int, mine: Ints) -> tuple[Ints, Ints | int]:
+        """Return the same for packets of one link type, before tags and labels."""
+        data, start = batch.bytes, batch.at[mine]
+        if link in _WHERE:
+            where, begins = _WHERE[link]
+            if link in (9, 50):
+                start = start + 2 * ((data[start] == 0xFF) & (data[start + 1] == 3) & (link == 9))
+            kind = _two(data, start + where)
+            if link in (9, 50):
+                short = data[start + where] & 1  # RFC 1661 section 6.5: a protocol of one byte
+                kind, start = _translated(np.where(short, kind >> 8, kind), _PPP), start - short
+            return start + begins, kind
+        if link in _BARE:
+            return start + _BARE[link], ETHERNET_IP
+        if link in _ANNOUNCED:
+            return start, _ANNOUNCED[link]
+        if link == _NFLOG:
+            packets = zip(start.tolist(), (start + batch.captured[mine]).tolist(), strict=True)
+            found = np.array([behind_log(batch.raw, *each) for each in packets], np.int64)
+            if (found < 0).any():
+                self._count("no IP", int(np.count_nonzero(found < 0)))
+            return found, ETHERNET_IP
+        self._count(f"link type {link}", len(mine))
+        return np.full(len(mine), -1, np.int64), 0
 
     def _count(self, why: str, packets: int) -> None:
         self.unknown[why] = self.unknown.get(why, 0) + packets

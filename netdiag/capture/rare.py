@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["ETHERNET_IP", "Fragments", "inside", "link_payload", "skip_extensions"]
+__all__ = ["ETHERNET_IP", "Fragments", "behind_log", "inside", "link_payload", "skip_extensions"]
 
 ETHERNET_IP = 1
 """In place of an EtherType: an IP packet of either version begins here."""
@@ -21,6 +21,8 @@ _GRE, _IP_IN_IP, _IP6_IN_IP = 47, 4, 41
 _FRAGMENT, _AUTHENTICATION = 44, 51
 _SKIPPED = (0, 43, 60, 135)
 _NOTHING = 59
+_LOGGED, _MAX_MEMBERS = 9, 32
+"""NFULA_PAYLOAD of an NFLOG packet; how many members may stand before it."""
 _FRAGMENT_MARK = 1 << 20
 
 
@@ -60,6 +62,26 @@ def _behind_labels(raw: bytes, at: int, end: int) -> int:
             # a pseudowire: a control word, which begins with four zero bits, then Ethernet
             begins = at + 4 if at < end and raw[at] >> 4 == 0 else at
             return link_payload(raw, begins, end, _TEB)
+    return -1
+
+
+def behind_log(raw: bytes, at: int, end: int) -> int:
+    """Return where an IP packet begins that Linux's firewall logged (NFLOG); -1 for none.
+
+    Behind four bytes come members with length and type in the byte order of the machine that captured.
+    """
+    at += 4
+    for _ in range(_MAX_MEMBERS):
+        if at + 4 > end:
+            return -1
+        size, kind = int.from_bytes(raw[at : at + 2], "little"), raw[at + 2] | raw[at + 3]
+        if size > end - at:
+            size = _two(raw, at)
+        if size < 4:
+            return -1
+        if kind == _LOGGED:
+            return at + 4 if _is_ip(raw, at + 4, end) else -1
+        at += (size + 3) // 4 * 4
     return -1
 
 

@@ -57,6 +57,24 @@ LINKS = {
     "mpls": (1, p.ethernet(b"\x00\x01\x00\x40" + b"\x00\x02\x01\x40" + V4, 0x8847)),
     "mpls pseudowire": (1, p.ethernet(b"\x00\x02\x01\x40" + bytes(4) + p.ethernet(V6), 0x8847)),
     "snap": (1, bytes(12) + struct.pack(">H", 8 + len(V4)) + b"\xaa\xaa\x03\x00\x00\x00\x08\x00" + V4),
+    "ppp, protocol of one byte": (9, b"\xff\x03\x21" + V4),
+    "ppp, protocol of one byte, no frame": (9, b"\x57" + V6),
+    "pppoe, no ethernet": (51, b"\x11\x00\x00\x01" + struct.pack(">HH", len(V4) + 2, 0x21) + V4),
+    "mpls, no ethernet": (219, b"\x00\x02\x01\x40" + V6),
+    "nflog": (
+        239,
+        bytes(4)
+        + struct.pack("<HH", 8, 1)
+        + bytes(4)
+        + struct.pack("<HH", 5, 10)
+        + bytes(4)
+        + struct.pack("<HH", 4 + len(V4), 9)
+        + V4,
+    ),
+    "nflog, other order": (
+        239,
+        bytes(4) + struct.pack(">HH", 8, 1) + bytes(4) + struct.pack(">HH", 4 + len(V6), 9) + V6,
+    ),
     "three tags": (1, bytes(12) + b"\x81\x00\x00\x05" * 3 + b"\x08\x00" + V4),
 }
 

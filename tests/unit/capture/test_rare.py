@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from netdiag.capture.rare import ETHERNET_IP, Fragments, inside, link_payload, skip_extensions
+from netdiag.capture.rare import ETHERNET_IP, Fragments, behind_log, inside, link_payload, skip_extensions
 from tests.fakes import packets as p
 
 PACKET = p.ip("10.0.0.1", "10.0.0.2", b"x" * 40)
@@ -26,6 +26,21 @@ def test_labels_tags_and_frames_lead_to_ip():
 @pytest.mark.parametrize("kind", [0x0806, 0, 0x05DD, 0x88CC])
 def test_what_holds_no_ip(kind):
     assert link_payload(PACKET, 0, len(PACKET), kind) == -1
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        b"",
+        bytes(40),
+        b"\x03\0\x09\0",
+        b"\x04\0\x01\0" * 50 + b"\x05\0\x09\0\x45",
+        b"\x08\0\x09\x001bcd",
+    ],
+)
+def test_a_log_without_a_packet(members):
+    raw = bytes(4) + members
+    assert behind_log(raw + bytes(128), 0, len(raw)) == -1
 
 
 def test_extension_headers_without_end():
