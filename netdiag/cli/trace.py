@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
 from collections.abc import Mapping
@@ -69,7 +70,7 @@ def command(*, target: Target, argv: tuple[str, ...], live_lines: bool | None, o
 
     watcher = Progressing(lines=not argv if live_lines is None else live_lines, counter=not argv)
     try:
-        result = trace(request, watcher, say)
+        result = trace(request, watcher, say, _prepare)
     finally:
         watcher.close()
     try:
@@ -112,6 +113,16 @@ def _check(request: TraceRequest, output: Output, packets: Path | None = None) -
         raise UsageError(f"--save-packets {packets}: there is no such folder")
     if request.save is not None and not request.save.absolute().parent.is_dir():
         raise UsageError(f"--save {request.save}: there is no such folder")
+
+
+def _prepare() -> None:
+    """Import what turns a recording into results, which takes half a second: Ctrl-C promises them within one."""
+    with contextlib.suppress(ImportError):  # it is told when it is needed, beside a recording that is kept
+        import netdiag.analysis
+        import netdiag.document
+        import netdiag.recording.reader
+        import netdiag.render
+        import netdiag.tables  # noqa: F401
 
 
 def _check_assertions(output: Output) -> None:

@@ -64,17 +64,28 @@ class Recorder:
         """Return the link's descriptor: readable when the recorder says something, or is gone."""
         return self._link.fileno()
 
-    def arm(self, start: Mapping[str, Any], recording: int, more: Mapping[str, int] | None = None) -> Message:
+    def arm(
+        self,
+        start: Mapping[str, Any],
+        recording: int,
+        more: Mapping[str, int] | None = None,
+        *,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Message:
         """Hand over the descriptor of the recording and wait until the probes are armed; return what it said.
 
-        `more` are further descriptors by name, as `netdiag.recorder.link` has them.
+        `more` are further descriptors by name, as `netdiag.recorder.link` has them. `meanwhile` is called once while
+        the recorder loads its programs.
 
         Raises the error that the recorder reports, Unsupported where it dies, Interrupted on a signal.
         """
         try:
             named = dict(more or {})
             self._link.send({**start, "with": list(named)}, fds=[recording, *named.values()])
-            message = self._wait_for("armed", time.monotonic() + ARM_S)
+            deadline = time.monotonic() + ARM_S
+            if meanwhile is not None:
+                meanwhile()
+            message = self._wait_for("armed", deadline)
         except ValueError as error:
             raise UsageError(f"the target is too long: {error}", hint="name a cgroup, or fewer processes") from error
         except (EOFError, BrokenPipeError) as error:

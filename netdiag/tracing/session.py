@@ -22,7 +22,7 @@ from netdiag.tracing.command import Command, Located, locate
 from netdiag.tracing.dissection import Dissection
 from netdiag.tracing.files import RecordingFile
 from netdiag.tracing.recorder import Interrupted, Recorder
-from netdiag.tracing.request import ExitReason, IfUnavailable, Progress, TraceRequest, TraceResult
+from netdiag.tracing.request import ExitReason, IfUnavailable, Progress, Recording, TraceRequest, TraceResult
 from netdiag.tracing.signals import Signals
 from netdiag.tracing.watch import Attached, Watch
 
@@ -36,12 +36,15 @@ def trace(
     request: TraceRequest,
     on_progress: Callable[[Progress], None] | None = None,
     on_notice: Callable[[str], None] | None = None,
+    meanwhile: Callable[[], None] | None = None,
 ) -> TraceResult:
     """Trace what `request` says, and return when the trace has ended.
 
-    `on_progress` is called about five times a second, `on_notice` with lines for the user's eyes. Call it from the
-    main thread of a process with one thread: it forks, it catches Ctrl-C, and where the process has privileges it
-    gives all of them up for good (`netdiag.privilege.drop`). Raises NetdiagError where nothing could be traced.
+    `on_progress` is called about five times a second, `on_notice` with lines for the user's eyes. `meanwhile` is
+    called once, without privileges, while the recorder loads its programs: what is done then delays neither CMD nor
+    the results. Call it from the main thread of a process with one thread: it forks, it catches Ctrl-C, and where the
+    process has privileges it gives all of them up for good (`netdiag.privilege.drop`). Raises NetdiagError where
+    nothing could be traced.
     """
     notify = on_notice or _ignore
     user = privilege.calling_user()
@@ -58,23 +61,36 @@ def trace(
             stack.callback(command.close)
         signals = stack.enter_context(Signals(also=(signal.SIGQUIT,) if command else ()))
         try:
-            attached = stack.enter_context(contextlib.closing(_attached(request, user, command, signals, notify)))
+            attached = None
+            if request.recording is not Recording.NONE:
+                ready = _attached(request, user, command, signals, notify, meanwhile)
+                attached = stack.enter_context(contextlib.closing(ready))
         except Interrupted:
             return TraceResult(
                 recording=None, exit_reason=ExitReason.INTERRUPTED, command_status=None, duration_s=0.0, coverage=None
             )
         except NetdiagError as error:
-            if command is None or request.if_unavailable is IfUnavailable.FAIL:
+            if request.recording is Recording.OPTIONAL:
+                notify(f"without kernel programs: {error.message}")
+            elif command is None or request.if_unavailable is IfUnavailable.FAIL:
                 raise
-            notify(f"not traced: {error.message}")
+            else:
+                notify(f"not traced: {error.message}")
             attached = None
         finally:
             privilege.drop(user)  # whatever happened on the way
+        if command is not None and request.on_command is not None:
+            request.on_command(command.pid)
         return Watch(request, attached, command, signals, pids, on_progress or _ignore, notify).run()
 
 
 def _attached(
-    request: TraceRequest, user: User | None, command: Command | None, signals: Signals, notify: Callable[[str], None]
+    request: TraceRequest,
+    user: User | None,
+    command: Command | None,
+    signals: Signals,
+    notify: Callable[[str], None],
+    meanwhile: Callable[[], None] | None,
 ) -> Attached:
     """Attach, hand over, drop: the one place where privileges are used.
 
@@ -94,7 +110,7 @@ def _attached(
         if file.notice:
             notify(file.notice)
         dissection = _dissection(file.fd, notify)
-        armed = _armed(recorder, start, file.fd, dissection, command)
+        armed = _armed(recorder, start, file.fd, dissection, command, meanwhile)
     except BaseException:
         if prepared is not None:
             prepared[1].abandon()
@@ -107,7 +123,12 @@ def _attached(
 
 
 def _armed(
-    recorder: Recorder, start: dict[str, Any], recording_fd: int, dissection: Dissection | None, command: Command | None
+    recorder: Recorder,
+    start: dict[str, Any],
+    recording_fd: int,
+    dissection: Dissection | None,
+    command: Command | None,
+    meanwhile: Callable[[], None] | None,
 ) -> dict[str, Any]:
     """Hand over what the recorder needs, and return what it says once the probes are armed."""
     with contextlib.ExitStack() as stack:
@@ -119,7 +140,7 @@ def _armed(
             with contextlib.suppress(OSError):  # a program may be executable and not readable
                 more["program"] = os.open(command.path, os.O_RDONLY | os.O_CLOEXEC)
                 stack.callback(os.close, more["program"])
-        return recorder.arm(start, recording_fd, more)
+        return recorder.arm(start, recording_fd, more, meanwhile=meanwhile)
 
 
 def _dissection(recording_fd: int, notify: Callable[[str], None]) -> Dissection | None:

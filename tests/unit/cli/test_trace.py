@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,8 +27,9 @@ def tracer(monkeypatch, tmp_path):
         request: TraceRequest | None = None
         answer = result(recording_file(tmp_path))
 
-        def __call__(self, request, on_progress, on_notice):
+        def __call__(self, request, on_progress, on_notice, meanwhile):
             self.request = request
+            meanwhile()
             on_progress(Progress(state="armed", elapsed_s=0, recording=Path("x"), recorded_bytes=0, command_pid=None))
             on_notice("a line for the user")
             return self.answer
@@ -53,6 +56,29 @@ def test_the_words_become_a_request(capsys, tracer):
     assert request.if_unavailable == "run"
     assert request.as_root
     assert request.keep_argv
+
+
+def test_what_results_need_is_imported_while_the_recorder_arms(root):
+    """In a process of its own, for here it was imported long ago."""
+    lines = (
+        "import sys",
+        "from netdiag.cli import trace",
+        "print('pandas' in sys.modules)",
+        "trace._prepare()",
+        "before = set(sys.modules)",
+        "from netdiag.cli.results import examine",
+        "from netdiag import analysis, config, tables",
+        "from netdiag.document import build",
+        "from netdiag.render import render",
+        "print(sorted(name for name in set(sys.modules) - before if not name.startswith('netdiag')))",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True, cwd=root
+    )
+    first, then = done.stdout.splitlines()
+    assert first == "False"  # a trace that is refused does not wait for it
+    assert "pandas" not in then
+    assert "numpy" not in then
 
 
 def test_a_command_needs_no_dashes(capsys, tracer):
