@@ -17,6 +17,8 @@ from tests.kernel.requests_server import Server
 
 pytestmark = pytest.mark.kernel
 
+LONG = pytest.mark.skipif(os.environ.get("NETDIAG_FULL") != "1", reason="NETDIAG_FULL=1 takes further libraries")
+
 SECRETS = ("planted-key-7f3a", "planted-prompt-7f3a", "planted-query-7f3a", "planted-cookie-7f3a", "planted-answer")
 BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": SECRETS[1]}]}
 FIELDS = {"Authorization": f"Bearer {SECRETS[0]}", "Cookie": f"session={SECRETS[3]}"}
@@ -71,7 +73,28 @@ async def with_aiohttp():
                 async with session.post(f"{url}/{word}/{turn}", json={"model": "m", "stream": True}) as answer:
                     await answer.read()
         await asyncio.gather(*map(one, words))
+async def with_openai():
+    import httpx, openai
+    limits = httpx.Limits(max_connections=len(words), max_keepalive_connections=len(words))
+    http = httpx.AsyncClient(verify=False, timeout=60, limits=limits)
+    client = openai.AsyncOpenAI(base_url=url, api_key="planted", http_client=http)
+    async def one(word):
+        for turn in "ab":
+            mine = client.with_options(base_url=f"{url}/{word}/{turn}")
+            async for _ in await mine.chat.completions.create(model="m", messages=[], stream=True): pass
+    await asyncio.gather(*map(one, words))
 asyncio.run(globals()["with_" + sys.argv[2]]())
+"""
+MANY_IN_NODE = """
+process.env.NODE_TLS_REJECT_UNAUTHORIZED = "0"; import https from "node:https";
+const [url, words] = JSON.parse(process.argv[2]);
+const agent = new https.Agent({ keepAlive: true, maxSockets: words.length });
+const ask = (path) => new Promise((done) => {
+  const r = https.request(url + path, { method: "POST", agent, headers: { "content-type": "application/json" } },
+    (a) => { a.resume(); a.on("end", done); });
+  r.end(JSON.stringify({ model: "m", stream: true })); });
+await Promise.all(words.map(async (word) => { for (const turn of "ab") await ask(`/${word}/${turn}`); }));
+agent.destroy();
 """
 
 
@@ -139,13 +162,15 @@ def test_requests_are_told_and_nothing_that_is_secret(tmp_path, server, lab_pyth
         assert (row["stream"]["kind"], row["stream"]["finished"]) == ("sse", True)
 
 
-@pytest.mark.parametrize("library", ["httpx", "aiohttp"])
+@pytest.mark.parametrize(
+    "library", ["httpx", "aiohttp", *(pytest.param(name, marks=LONG) for name in ("openai", "node"))]
+)
 def test_two_hundred_connections_on_one_loop(tmp_path, server, lab_python, library):
     words = ["".join(letters) for letters in itertools.product("bcdfg", "aeiou", "klmnp", "ae")][:200]
-    script = tmp_path / "many.py"
-    script.write_text(MANY)
-    url = f"https://127.0.0.1:{server.port}"
-    document, _ = traced(tmp_path, lab_python, str(script), json.dumps([url, words]), library)
+    what = json.dumps([f"https://127.0.0.1:{server.port}", words])
+    script = tmp_path / ("many.mjs" if library == "node" else "many.py")
+    script.write_text(MANY_IN_NODE if library == "node" else MANY)
+    document, _ = traced(tmp_path, "node" if library == "node" else lab_python, str(script), what, library)
     ports = {row["id"]: row["local"]["port"] for row in document["connections"]}
     told = {}
     for row in document["requests"]:
