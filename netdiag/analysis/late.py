@@ -30,6 +30,11 @@ def with_late(links: Sequence[Link], records: pd.DataFrame) -> tuple[Link, ...]:
     late = (at > closed[row]) & (records["type"] == _APPLICATION_DATA).to_numpy() & (length != _ALERT_13)
     late[late] = (records["direction"].to_numpy()[late] == "receive").astype(bool)
     found: dict[int, float] = dict.fromkeys(np.unique(row).tolist(), 0.0)
-    for one, size in zip(row[late].tolist(), length[late].tolist(), strict=True):
+    last = np.full(len(links), np.nan)
+    for one, size, when in zip(row[late].tolist(), length[late].tolist(), at[late].tolist(), strict=True):
         found[one] += size + _HEADER
-    return tuple(changed(link, late_bytes=found[link.row]) if link.row in found else link for link in links)
+        last[one] = np.fmax(last[one], (when - closed[one]) / 1e6)
+    return tuple(
+        changed(link, late_bytes=found[link.row], late_ms=float(last[link.row])) if link.row in found else link
+        for link in links
+    )

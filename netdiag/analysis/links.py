@@ -143,6 +143,8 @@ class Link:
     """From the first SYN to the moment the connection could carry a request, TLS and its context included."""
     late_bytes: float = NAN
     """Application data that arrived after the program's own close; NaN where records were not followed."""
+    late_ms: float = NAN
+    """How long after that close the last of it came; NaN where none did."""
     contexts: float = NAN
     """TLS contexts that its program made for it, and loads of trusted certificates; NaN where nobody looked."""
     context_ms: float = NAN
@@ -248,7 +250,7 @@ def with_contexts(links: Sequence[Link], tls_calls: pd.DataFrame, contexts: pd.D
 
 
 _DERIVED = {"row", "turns", "calls", "app", "exact", "setup_ms", "late_bytes", "contexts", "context_ms"} | {
-    "farewell", "cut_off",
+    "late_ms", "farewell", "cut_off",
 }  # fmt: skip
 _TEXT = {"id", "comm", "role", "family", "local_ip", "remote_ip", "remote_name", "outcome", "error", "closed_by"} | {
     "close"

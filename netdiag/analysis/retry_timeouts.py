@@ -28,6 +28,8 @@ _SILENCE_MS = 120_000.0
 _SHORTEST_CONNECT_MS = 300.0
 _HEDGE_MS = 20.0
 _SAME_SIZE = 24.0
+_ON_THE_WAY_MS = 20.0
+"""And a round trip: for so long after a close comes what the server had sent before it could know."""
 
 
 def analyze(case: Case) -> list[Finding]:
@@ -137,7 +139,7 @@ def _abandoned(group: Group, asked: Sequence[Asked]) -> Seen | None:
     left = [
         link
         for link in group.links
-        if link.closed_by == "local" and link.late_bytes > 0 and not _whole(last.get(link.row), link)
+        if link.closed_by == "local" and _worked_on(link) and not _whole(last.get(link.row), link)
     ]
     if len(left) < _HABIT:
         return None
@@ -148,12 +150,19 @@ def _abandoned(group: Group, asked: Sequence[Asked]) -> Seen | None:
         count=len(left),
         of=max(len(asked), len(left)),
         confidence=0.8,
-        note=f"{late:,.0f} bytes came after the program had closed",
+        note=f"{late:,.0f} bytes came after the program had closed, "
+        f"up to {milliseconds(max(link.late_ms for link in left))} later",
         words={"bytes": f"{late:,.0f}"},
         severity=Severity.WARNING,
         host=group.host,
         process=group.process,
     )
+
+
+def _worked_on(link: Link) -> bool:
+    """More than what had been on the way came after the close."""
+    round_trip = link.rtt_ms if known(link.rtt_ms) else 0.0
+    return link.late_bytes > 0 and link.late_ms > round_trip + _ON_THE_WAY_MS
 
 
 def _whole(call: Asked | None, link: Link) -> bool:

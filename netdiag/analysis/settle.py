@@ -38,9 +38,9 @@ EXPLAINED_BY: Mapping[str, frozenset[str]] = {
     "dns.repeated": _OPENERS,
     "retry.attempts": frozenset(
         {"retry.storm", "retry.client-timeout", "reuse.loop-per-call", "reuse.frozen-process", "reuse.stale-race"}
-        | {"stream.truncated"}
+        | {"stream.truncated", "retry.abandoned-work"}
     ),
-    "retry.abandoned-work": frozenset({"retry.client-timeout", *_OPENERS}),
+    "retry.abandoned-work": frozenset({"retry.client-timeout"}),
 }
 """Symptom → the causes that explain it when they concern the same program and host."""
 
@@ -60,8 +60,8 @@ QUIETED = frozenset(
         "resumption-not-offered", "tickets-not-issued", "resumption-refused", "ticket-shortage", "early-data-refused",
         "hello-retry", "old-version", "large-server-flight", "slow-server", "slow-client",
     )
-) | {"dns.slow", "dns.search-list"}  # fmt: skip
-"""What makes connections dearer: where another cause makes them, it is the one to change first."""
+) | {"dns.slow", "dns.search-list", "retry.abandoned-work"}  # fmt: skip
+"""What makes connections dearer, or follows from their end: where another cause makes them, it is the one to change first."""
 
 
 def settle(findings: Iterable[Finding]) -> list[Finding]:

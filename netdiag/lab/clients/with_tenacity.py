@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
+import os
+import random
 import time
+import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
-from .plan import Plan, repeat
+from .plan import Plan, repeat, unverified
 
 __all__ = ["HABITS"]
 
@@ -21,6 +25,7 @@ requests: Any = importlib.import_module("requests")
 tenacity: Any = importlib.import_module("tenacity")
 urllib3: Any = importlib.import_module("urllib3")
 
+PARENT = os.getpid()
 STATUSES = (429, 500, 502, 503, 504)
 FAILURES = (
     openai.OpenAIError, urllib3.exceptions.HTTPError, requests.RequestException, httpx.HTTPError, tenacity.RetryError,
@@ -150,6 +155,47 @@ def impatient(plan: Plan) -> None:
     repeat(plan, lambda turn: again(session.post, plan.url(turn), json=plan.payload, **options), FAILURES)
 
 
+def abandon(plan: Plan) -> None:
+    """Says goodbye in TLS without an answer, each time after another time, and goes on; `bad_calls`, if set, do so."""
+    bad = plan.bad_calls or plan.calls
+    secure = unverified() if plan.url(0).startswith("https:") else None
+
+    async def call(turn: int) -> None:
+        parts = urllib.parse.urlsplit(plan.url(turn))
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=secure)
+        head = f"POST {parts.path} HTTP/1.1\r\nHost: lab\r\nContent-Length: {len(plan.body)}\r\n\r\n"
+        writer.write(head.encode() + plan.body)
+        limit = plan.timeout_s * (1 + 0.4 * turn) if turn < bad else 60.0
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(reader.read(65536), limit)
+        writer.close()  # and the event loop waits for the server's goodbye, half a minute at most
+
+    async def work() -> None:
+        for turn in range(plan.calls):
+            await call(turn)
+            await asyncio.sleep(plan.gap_s)
+
+    asyncio.run(work())
+
+
+def in_step(plan: Plan) -> None:
+    """`burst` processes that call at one time and ask again after one pause, longer or shorter by the jitter."""
+    begin = time.monotonic() + 1.5
+    children = [os.fork() for _ in range(plan.burst) if os.getpid() == PARENT]
+    if 0 in children:
+        random.seed()
+        session = requests.Session()
+        for turn in range(plan.calls):
+            time.sleep(max(0.0, begin + turn * plan.gap_s - time.monotonic()))
+            for _ in range(plan.tries):
+                if session.post(plan.url(turn), json=plan.payload, verify=False, timeout=20).status_code < 400:
+                    break
+                time.sleep(plan.pause_s * random.uniform(1 - plan.jitter, 1 + plan.jitter))
+        os._exit(0)
+    for child in children:
+        os.waitpid(child, 0)
+
+
 def hedge(plan: Plan) -> None:
     """Asks a second time where no answer came within a pause, takes the first answer, and lets the other one go on."""
 
@@ -177,5 +223,7 @@ HABITS: dict[str, Callable[[Plan], None]] = {
     "client_retry": client_retry,
     "hammer": hammer,
     "impatient": impatient,
+    "abandon": abandon,
+    "in_step": in_step,
     "hedge": hedge,
 }

@@ -30,6 +30,8 @@ def test_application_data_after_the_programs_own_close(stage, after, kind, lengt
     at = end + after * 1e6
     stage.records.append({"connection": row, "at_ns": at, "direction": direction, "type": kind, "length": length})
     assert late(stage) == expected
+    later = prepare(stage.tables(), Options()).links[0].late_ms
+    assert later == pytest.approx(after) if expected else math.isnan(later)
 
 
 def test_nothing_is_known_where_records_were_not_followed(stage):

@@ -136,12 +136,12 @@ def test_a_loser_that_is_cancelled_and_delays_that_are_unlike(stage):
     assert of(stage, "retry.hedge-uncancelled") is None
 
 
-def late(stage, at, *, length=2000, kind=23, **columns):
-    """Play a call that the program gave up, each after another time, and a record that came 50 ms later."""
+def late(stage, at, *, length=2000, kind=23, after=50.0, **columns):
+    """Play a call that the program gave up, each after another time, and a record that came later."""
     row = given_up(stage, at, 200.0 + at / 4, **columns)
     end = stage.connections[row]["closing_ns"]
     stage.records.append(
-        {"connection": row, "at_ns": end + 50e6, "direction": "receive", "type": kind, "length": length}
+        {"connection": row, "at_ns": end + after * 1e6, "direction": "receive", "type": kind, "length": length}
     )
     return row
 
@@ -155,8 +155,8 @@ def test_a_server_that_works_on_for_nobody(stage):
 
 @pytest.mark.parametrize(
     ("times", "columns"),
-    [(2, {}), (4, {"length": 19}), (4, {"kind": 21, "length": 26}), (4, {"closed_by": "remote"})],
-    ids=["twice", "a closing alert", "an alert", "the server closed"],
+    [(2, {}), (4, {"length": 19}), (4, {"kind": 21, "length": 26}), (4, {"closed_by": "remote"}), (4, {"after": 15.0})],
+    ids=["twice", "a closing alert", "an alert", "the server closed", "on the way already"],
 )
 def test_what_is_no_work_for_nobody(stage, times, columns):
     for turn in range(times):
