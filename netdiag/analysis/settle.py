@@ -61,7 +61,7 @@ QUIETED = frozenset(
         "hello-retry", "old-version", "large-server-flight", "slow-server", "slow-client",
     )
 ) | {"dns.slow", "dns.search-list", "retry.abandoned-work"}  # fmt: skip
-"""What makes connections dearer, or follows from their end: another cause that makes them is the one to change first."""
+"""What makes connections dearer, or follows from their end: where another cause makes them, change that one first."""
 
 
 def settle(findings: Iterable[Finding]) -> list[Finding]:
