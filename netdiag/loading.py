@@ -25,7 +25,7 @@ from netdiag.tables.schema import COLUMNS
 from netdiag.text import safe
 from netdiag.units import format_ms
 
-__all__ = ["Loaded", "load"]
+__all__ = ["Loaded", "load", "read"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,15 +83,16 @@ class Loaded:
 
 def load(path: str | os.PathLike[str], *, slow_ms: float = 500.0) -> Loaded:
     """Return tables and findings of a recording, a capture, or `last`; InputUnreadable where it is neither."""
-    place = state.resolve(os.fspath(path))
-    recording = _read(place)
+    recording = read(path)
     tables = build_tables(recording)
     return Loaded(
         recording=recording, tables=tables, report=analysis.examine(tables, analysis.Options(slow_ms=slow_ms))
     )
 
 
-def _read(place: Path) -> Recording:
+def read(path: str | os.PathLike[str]) -> Recording:
+    """Return a recording, a capture, or `last`; InputUnreadable where it is neither."""
+    place = Path(state.resolve(os.fspath(path)))
     try:
         with place.open("rb") as file:
             start = file.read(8)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from netdiag.cli.options import COLORS, format_option, wants_color
+from netdiag.cli.options import COLORS, Output, format_option, wants_color
 from netdiag.errors import UsageError
 
 if TYPE_CHECKING:
@@ -91,10 +91,11 @@ def _sides(inputs: tuple[str, ...], against: str | None) -> list[tuple[Sample, S
 
 def _groups(inputs: tuple[str, ...], split: str, against: str | None) -> list[tuple[Sample, Sample]]:
     from netdiag import compare, loading
+    from netdiag.cli.results import judged
 
     if len(inputs) != 1:
         raise UsageError("--split takes one recording")
-    loaded = loading.load(inputs[0])
+    loaded = judged(loading.read(inputs[0]), Output(), None)
     groups = compare.split(loaded.tables, loaded.findings, split)
     first = next((one for one in groups if against in {None, one.name}), None)
     if first is None:
@@ -109,11 +110,13 @@ def _groups(inputs: tuple[str, ...], split: str, against: str | None) -> list[tu
 def _sample(name: str) -> tuple[Sample, set[str]]:
     """Return a recording as a side, and the hosts that it called."""
     from netdiag import compare, loading
+    from netdiag.cli.results import judged
     from netdiag.compare.samples import asked, groups_of
     from netdiag.values import rfc3339
 
-    loaded = loading.load(name)
-    header = loaded.recording.header
+    recording = loading.read(name)
+    loaded = judged(recording, Output(), None)
+    header = recording.header
     kind = "capture" if header["tier"] == "capture" else "recording"
     started = rfc3339(int(header["clock"]["realtime_ns"]))
     requests = asked(loaded.tables)

@@ -107,23 +107,19 @@ def _check(form: str, file: Path | None, rows: str | None, endpoint: str | None)
 
 
 def _source(found: Recording, config: Path | None, slow_ms: float) -> Source:
-    from datetime import UTC, datetime
-
-    from netdiag import analysis, tables
-    from netdiag import config as accepted
+    from netdiag.cli.options import Output
+    from netdiag.cli.results import judged
     from netdiag.export.source import Source
     from netdiag.values import clean
 
-    built = tables.build(found)
-    report = analysis.examine(built, analysis.Options(slow_ms=slow_ms))
-    reported, ignored = accepted.split(report.findings, accepted.load(config), datetime.now(UTC).date())
+    seen = judged(found, Output(config=config, slow_ms=slow_ms), None)
     return Source(
         recording=found,
-        tables=built,
-        findings=[clean(finding.to_json()) for finding in reported],
-        stalls=report.stalls,
-        ignored=ignored,
-        failures=[(failure.analysis, failure.reason) for failure in report.failures],
+        tables=seen.tables,
+        findings=[clean(finding.to_json()) for finding in seen.findings],
+        stalls=seen.stalls,
+        ignored=seen.ignored,
+        failures=seen.failures,
     )
 
 
@@ -136,7 +132,7 @@ def _lines(source: Source, form: str, rows: str | None, counter: Counter) -> Ite
         return har.lines(source, counter)
     if form == "otlp":
         return otlp.lines(source, counter)
-    return texts.json_lines(source)
+    return texts.json_lines(source, counter)
 
 
 def _folder(write: Callable[[], _Made], folder: Path) -> _Made:

@@ -12,6 +12,8 @@ import click
 from netdiag.errors import UsageError
 
 if TYPE_CHECKING:
+    from netdiag.cli.options import Output
+    from netdiag.recording.reader import Recording
     from netdiag.render.html import Part
 
 __all__ = ["command"]
@@ -52,6 +54,7 @@ def command(
     netdiag report before.netdiag after.netdiag -o both.html
     netdiag report last -o ticket.md
     """  # noqa: D301 - click reads the control character
+    from netdiag import bulk
     from netdiag.cli.options import Output
     from netdiag.cli.results import examine, open_input, say, write_text
     from netdiag.render import Options, render
@@ -65,19 +68,47 @@ def command(
     texts, parts = [], []
     for name in recordings:
         found, _ = open_input(name)
+        shown = "" if name in {"-", "last"} else Path(name).name
+        if bulk.is_long(found):
+            long = _long(found, output, shown)
+            if markdown:
+                texts.append(render("markdown", long.document, Options()))
+            else:
+                parts.append(long)
+            continue
         examined = examine(found, output)
         if markdown:
             texts.append(render("markdown", examined.document, Options()))
             continue
         from netdiag.render.html import Part  # jinja2
 
-        shown = "" if name in {"-", "last"} else Path(name).name
         drawn = activity(examined.tables)
         parts.append(Part(document=examined.document, name=shown, activity=drawn, arrived=pieces(examined.tables)))
     target = None if str(file) == "-" else file
     write_text("\n".join(texts) if markdown else _page(parts, template), target, sys.stdout)
     if target is not None:
         say(f"wrote {target}")
+
+
+def _long(found: Recording, output: Output, name: str) -> Part:
+    """Return a recording of which not all rows can be in memory, with the figures of all."""
+    from netdiag.bulk import figures, shown
+    from netdiag.cli.results import judged
+    from netdiag.render.html import Part
+
+    seen = judged(found, output, None)
+    if seen.whole is None:
+        raise AssertionError("a long recording")
+    document = shown.document(found, seen.whole, seen.findings, ignored=seen.ignored, failures=seen.failures)
+    tables = seen.tables
+    return Part(
+        document=document,
+        name=name,
+        activity=seen.whole.activity,
+        arrived=seen.whole.arrived,
+        counts=(len(tables.requests), len(tables.connections)),
+        values={measure: figures.known(tables.requests, measure) for measure in figures.MEASURES},
+    )
 
 
 def _page(parts: list[Part], template: Path | None) -> str:

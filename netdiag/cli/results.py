@@ -8,7 +8,7 @@ import io
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -21,9 +21,11 @@ __all__ = [
     "FAILED",
     "CaptureWishes",
     "Examined",
+    "Judged",
     "check_assertions",
     "examine",
     "gate",
+    "judged",
     "open_input",
     "say",
     "silence",
@@ -33,9 +35,14 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from netdiag.bulk import Whole
     from netdiag.capture import Limits, Progress
+    from netdiag.findings import Finding
     from netdiag.recording.reader import Recording
     from netdiag.tables import Tables
+
+    Telling = Callable[[str, int, int], None]
+    """Hears of what is done, how far, and of how much."""
 
 FAILED = 3
 """Exit status when `--fail-on` or `--assert` says no."""
@@ -51,6 +58,61 @@ class Examined:
     document: dict[str, Any]
     """`netdiag.trace/1`."""
     tables: Tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A recording's tables and what they show."""
+
+    tables: Tables
+    """Packed where the recording is long."""
+    findings: Sequence[Finding]
+    ignored: Sequence[dict[str, Any]]
+    failures: Sequence[tuple[str, str]]
+    stalls: Mapping[int, Sequence[Mapping[str, object]]]
+    whole: Whole | None = None
+    """Of a long recording, how it was worked through."""
+
+
+def judged(recording: Recording, output: Output, progress: Telling | None, *, today: date | None = None) -> Judged:
+    """Return tables and findings; those of a long recording part by part, which uses its records up.
+
+    The day decides only which accepted findings have expired.
+    """
+    from netdiag import analysis, bulk, config, tables  # pandas: 0.4 s
+
+    ignores = config.load(output.config)
+    options = analysis.Options(slow_ms=output.slow_ms)
+    day = datetime.now(UTC).date() if today is None else today
+    if bulk.is_long(recording):
+        with _counting(progress) as told:
+            whole = bulk.build(recording, options, told)
+        built, found, failed, stalls = whole.tables, whole.findings, whole.failures, {}
+    else:
+        whole, built = None, tables.build(recording)
+        report = analysis.examine(built, options)
+        found, failed, stalls = report.findings, report.failures, dict(report.stalls)
+    reported, ignored = config.split(found, ignores, day)
+    return Judged(
+        tables=built,
+        findings=reported,
+        ignored=ignored,
+        failures=[(failure.analysis, failure.reason) for failure in failed],
+        stalls=stalls,
+        whole=whole,
+    )
+
+
+@contextlib.contextmanager
+def _counting(progress: Telling | None) -> Iterator[Telling]:
+    """Tell whoever asked for it, else a line on stderr."""
+    from netdiag.cli.progress import Counter
+
+    if progress is not None:
+        yield progress
+        return
+    with Counter() as counter:
+        yield counter
 
 
 def examine(recording: Recording, output: Output, *, today: date | None = None) -> Examined:

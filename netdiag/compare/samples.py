@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from netdiag.bulk.pack import STREAM
 from netdiag.compare.statistics import Values
 from netdiag.findings import Finding
 from netdiag.summary import PARTS
@@ -27,6 +28,8 @@ METRICS: tuple[tuple[str, str], ...] = (
 """Name of each measurement and the member of a request that holds it."""
 SHARES = ("errors", "reuse", "retries", "resumption")
 _FAILED = 400.0
+FIRST_TOKEN = f"{STREAM}first_token_ms"
+"""Of packed requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +74,7 @@ def split(tables: Tables, findings: Sequence[Finding], by: str) -> list[Sample]:
 
 def asked(tables: Tables) -> pd.DataFrame:
     """Return the requests that count: those that the traced processes make, or serve where they make none."""
-    requests, roles = tables.requests, tables.connections["role"]
+    requests, roles = tables.requests, tables.connections["role"].astype(object)
     serving = (roles == "server").to_numpy()
     if not serving.any() or serving.all():
         return requests
@@ -83,14 +86,14 @@ def asked(tables: Tables) -> pd.DataFrame:
 def groups_of(tables: Tables, requests: pd.DataFrame, by: str) -> pd.Series[Any]:
     """Return for each request its model, host (else address) or address; None where that is not known."""
     if by == "model":
-        return requests["model"]
+        return requests["model"].astype(object)
     ends = tables.connections
     rows = requests["connection"].to_numpy(np.int64)
     address = _taken(ends["remote_ip"], rows)
     if by == "ip":
         return pd.Series(address, index=requests.index, dtype="object")
     name = _taken(ends["remote_name"], rows)
-    said = requests["host"].to_numpy(object)
+    said = requests["host"].astype(object).to_numpy(object)
     best = np.where(pd.notna(said), said, np.where(pd.notna(name), name, address))
     return pd.Series(best, index=requests.index, dtype="object")
 
@@ -98,7 +101,7 @@ def groups_of(tables: Tables, requests: pd.DataFrame, by: str) -> pd.Series[Any]
 def _taken(column: pd.Series[Any], rows: NDArray[np.int64]) -> NDArray[np.object_]:
     if not len(column):
         return np.full(len(rows), None, object)
-    cells = column.to_numpy(object)[np.maximum(rows, 0)]
+    cells = column.astype(object).to_numpy(object)[np.maximum(rows, 0)]
     cells[rows < 0] = None
     return cells
 
@@ -134,7 +137,9 @@ def _sample(
 
 
 def _values(requests: pd.DataFrame, column: str) -> Values:
-    if column == "first_token_ms":
+    if column == "first_token_ms" and FIRST_TOKEN in requests:
+        values = requests[FIRST_TOKEN].to_numpy(np.float64)
+    elif column == "first_token_ms":
         told = [cell.get(column) for cell in requests["stream"].tolist() if isinstance(cell, Mapping)]
         values = np.array([np.nan if value is None else value for value in told], np.float64)
     else:
@@ -147,7 +152,7 @@ def _shares(tables: Tables, requests: pd.DataFrame, *, whole: bool) -> dict[str,
     told = np.isfinite(status) | error
     attempt = requests["attempt"].to_numpy(np.float64)
     counted = np.isfinite(attempt)
-    reused = requests["reused"].to_numpy(object)
+    reused = requests["reused"].astype(object).to_numpy(object)
     # the first call to each host cannot reuse anything
     firsts = ~pd.Series(groups_of(tables, requests, "host"), index=requests.index).duplicated().to_numpy()
     could = pd.notna(reused) & ~firsts
@@ -163,6 +168,7 @@ def _shares(tables: Tables, requests: pd.DataFrame, *, whole: bool) -> dict[str,
 
 def _resumption(tables: Tables) -> tuple[int, int]:
     shakes = tables.handshakes
-    known = shakes[(shakes["outcome"] == "completed") & shakes["resumed"].notna()]
-    again = known[known["sni"].fillna(known["connection"]).duplicated()]
-    return int((again["resumed"] == True).sum()), len(again)  # noqa: E712 - cells are objects
+    outcome, resumed, sni = (shakes[name].astype(object) for name in ("outcome", "resumed", "sni"))
+    known = (outcome == "completed") & resumed.notna()
+    again = resumed[known][sni[known].where(sni[known].notna(), shakes["connection"][known]).duplicated()]
+    return int((again == True).sum()), len(again)  # noqa: E712 - cells are objects

@@ -33,6 +33,8 @@ Values: TypeAlias = NDArray[np.float64]
 _DRAWS = 4000
 _Z95 = 1.959964
 _FEW = 2
+_WIDE = 40.0
+"""Deviations beyond which a term of Fisher's test is below what a float can hold beside the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +111,12 @@ def mann_whitney_greater(first: Values, second: Values) -> float:
     few, many = len(first), len(second)
     if min(few, many) < _FEW:
         return math.nan
-    both = np.concatenate([first, second])
-    _, place, counts = np.unique(both, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    ranks = (ends - (counts - 1) / 2)[place]
-    score = float(ranks[few:].sum()) - many * (many + 1) / 2
+    first, second = np.sort(first, kind="stable"), np.sort(second, kind="stable")
+    # each of the second counts those of the first that are less, and half of those that are equal
+    less, up_to = (np.searchsorted(first, second, side) for side in ("left", "right"))
+    score = (float(less.sum()) + float(up_to.sum())) / 2
+    both = np.sort(np.concatenate([first, second]), kind="stable")  # two sorted runs: a merge
+    counts = np.diff(np.append(np.flatnonzero(np.append(True, both[1:] != both[:-1])), len(both)))
     total = few + many
     ties = float(((counts.astype(np.float64) ** 3) - counts).sum()) / (total * (total - 1))
     deviation = math.sqrt(max(few * many / 12 * (total + 1 - ties), 0.0))
@@ -138,6 +141,11 @@ def fisher_greater(first: tuple[int, int], second: tuple[int, int]) -> float:
         return math.nan
     hits, total = first[0] + second[0], first[1] + second[1]
     least, most = second[0], min(hits, second[1])
+    # of millions of terms those far beyond the middle are nothing
+    middle = hits * second[1] / total
+    width = _WIDE * math.sqrt(max(middle * (1 - second[1] / total) * (total - hits) / total, 1.0)) + _WIDE
+    least = max(least, min(math.floor(middle - width), most))
+    most = min(most, math.ceil(max(middle, least) + width))
     counts = np.arange(least, most + 1)
     logs = _log_choose(second[1], counts) + _log_choose(first[1], hits - counts) - _log_choose(total, hits)
     return min(float(np.exp(logs).sum()), 1.0)

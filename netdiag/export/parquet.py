@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from netdiag.bulk import pack
 from netdiag.errors import Unsupported
 from netdiag.export.columns import SCHEMAS, Column
 from netdiag.export.source import PIECE, Progress, Source, silent
@@ -69,15 +71,19 @@ def write(source: Source, folder: Path, progress: Progress = silent) -> list[Pat
     pa, files, name = _arrow(), [], file_name(source)
     for kind in SCHEMAS:
         schema = arrow_schema(kind)
-        for host, day, part in _partitions(source, kind):
+        if not source.count(kind):
+            continue
+        table = pd.DataFrame(source.findings) if kind == "findings" else source.frame(kind)
+        for host, day, rows in _partitions(source, kind, table):
             place = folder / kind / f"host={_piece(host)}" / f"date={day}"
             place.mkdir(parents=True, exist_ok=True)
             whole = place / name
             half = whole.with_suffix(".partial")
             with pa.parquet.ParquetWriter(half, schema, compression="zstd") as out:
-                for first in range(0, len(part), _ROWS):
-                    out.write_table(_table(source, kind, part.iloc[first : first + _ROWS], schema))
-                    progress(kind, min(first + _ROWS, len(part)), len(part))
+                for first in range(0, len(rows), _ROWS):
+                    part = table.iloc[rows[first : first + _ROWS]]
+                    out.write_table(_table(source, kind, part, schema))
+                    progress(kind, min(first + _ROWS, len(rows)), len(rows))
             half.replace(whole)
             files.append(whole)
     return files
@@ -93,51 +99,60 @@ def _piece(host: str | None) -> str:
     return name or _NULL
 
 
-def _partitions(source: Source, kind: str) -> Iterator[tuple[str | None, str, pd.DataFrame]]:
-    """Yield host, day and rows."""
-    if not source.count(kind):
-        return
-    table = pd.DataFrame(source.findings) if kind == "findings" else source.frame(kind)
-    hosts = pd.Series(_hosts(source, kind, table), dtype=object).map(to_text)
+def _partitions(source: Source, kind: str, table: pd.DataFrame) -> Iterator[tuple[str | None, str, NDArray[np.int64]]]:
+    """Yield host, day and rows by place."""
+    codes, names = _hosts(source, kind, table)
+    order = sorted(range(len(names)), key=lambda at: (names[at] is None, names[at] or ""))
+    rank = np.empty(len(names), np.int64)
+    rank[order] = np.arange(len(names))
     days = _days(source, kind, table)
-    for (host, day), rows in pd.Series(range(len(table))).groupby([hosts, days], dropna=False, sort=True):
-        yield (None if is_unknown(host) else str(host)), str(day), table.iloc[rows.to_numpy()]
+    first = int(days.min(initial=0))
+    span = int(days.max(initial=0)) - first + 1
+    keys = rank[codes] * span + (days - first)
+    for key in np.unique(keys).tolist():
+        host, day = names[order[key // span]], str(np.datetime64(first + key % span, "D"))
+        yield host, day, np.flatnonzero(keys == key)
 
 
-def _hosts(source: Source, kind: str, table: pd.DataFrame) -> list[Any]:
+def _hosts(source: Source, kind: str, table: pd.DataFrame) -> tuple[NDArray[np.int64], list[str | None]]:
+    """Return for each row the number of its host, and the hosts."""
     if kind == "findings":
-        return [subject["host"] or _address(subject["remote"]) for subject in table["subject"]]
+        return _numbered([subject["host"] or _address(subject["remote"]) for subject in table["subject"]])
     if kind == "connections":
-        return list(source.hosts[table.index.to_numpy()])
+        return _numbered(source.hosts[table.index.to_numpy()].tolist())
     if kind == "resolutions":
-        return table["name"].tolist()
+        return _numbered(table["name"].tolist())
     if kind == "processes":
-        return [None] * len(table)
-    own = table["host" if kind == "requests" else "sni"].tolist()
+        return np.zeros(len(table), np.int64), [None]
+    own, said = pd.factorize(table["host" if kind == "requests" else "sni"])
     rows = table["connection"].to_numpy(np.int64)
-    ends = source.hosts[np.maximum(rows, 0)] if len(source.hosts) else np.full(len(table), None, object)
-    return [
-        mine if mine is not None else other if row >= 0 else None
-        for mine, other, row in zip(own, ends.tolist(), rows.tolist(), strict=True)
-    ]
+    ends, others = _numbered(source.hosts.tolist())
+    there = np.where(rows >= 0, ends[np.maximum(rows, 0)] if len(ends) else -1, -1)
+    codes = np.where(own >= 0, own, np.where(there >= 0, len(said) + there, len(said) + len(others)))
+    merged, names = _numbered([*said, *others, None])
+    return merged[codes], names
+
+
+def _numbered(hosts: Sequence[Any]) -> tuple[NDArray[np.int64], list[str | None]]:
+    texts = [to_text(host) for host in hosts]
+    numbers = {name: at for at, name in enumerate(dict.fromkeys(texts))}
+    return np.array([numbers[name] for name in texts], np.int64), list(numbers)
 
 
 def _address(remote: str | None) -> str | None:
     return None if remote is None else remote.rpartition(":")[0].strip("[]") or None
 
 
-def _days(source: Source, kind: str, table: pd.DataFrame) -> list[str]:
+def _days(source: Source, kind: str, table: pd.DataFrame) -> NDArray[np.int64]:
+    """Return for each row the day on which it began, since 1970."""
     first = source.base_ns // _DAY_NS
     start = {"findings": None, "connections": "opened_ns"}.get(kind, "started_ns")
     if start is None:
-        days = np.full(len(table), first)
-    else:
-        at = table[start].to_numpy(np.float64)
-        known = np.isfinite(at)
-        began = (source.base_ns + np.where(known, at, 0.0).round().astype(np.int64)) // _DAY_NS
-        days = np.where(known, began, np.int64(first))
-    names = {day: str(np.datetime64(int(day), "D")) for day in np.unique(days).tolist()}
-    return [names[day] for day in days.tolist()]
+        return np.full(len(table), first, np.int64)
+    at = table[start].to_numpy(np.float64)
+    known = np.isfinite(at)
+    began = (source.base_ns + np.where(known, at, 0.0).round().astype(np.int64)) // _DAY_NS
+    return np.where(known, began, np.int64(first))
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -145,16 +160,19 @@ def _days(source: Source, kind: str, table: pd.DataFrame) -> list[str]:
 
 def _table(source: Source, kind: str, part: pd.DataFrame, schema: Any) -> Any:
     pa = _arrow()
-    arrays = [_array(source, column, part, field.type) for column, field in zip(SCHEMAS[kind], schema, strict=True)]
+    arrays = [
+        _array(source, kind, column, part, field.type) for column, field in zip(SCHEMAS[kind], schema, strict=True)
+    ]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _array(source: Source, column: Column, part: pd.DataFrame, type_: Any) -> Any:
+def _array(source: Source, kind: str, column: Column, part: pd.DataFrame, type_: Any) -> Any:
+    if kind in pack.PACKED and pack.is_packed(part):
+        return _packed(source, kind, column, part, type_)
     pa = _arrow()
     if column.source == "connection":
-        ids = [entry["id"] for entry in source.ids]
-        rows = part["connection"].tolist()
-        return pa.array([ids[row] if 0 <= row < len(ids) else None for row in rows], type_)
+        rows, count = part["connection"].tolist(), len(source.ids)
+        return pa.array([source.ids[row]["id"] if 0 <= row < count else None for row in rows], type_)
     if column.source == "stalls":
         found = [source.stalls.get(row) for row in part.index.tolist()]
         return pa.array([None if stalls is None else dumps(clean(list(stalls))) for stalls in found], type_)
@@ -169,6 +187,27 @@ def _array(source: Source, column: Column, part: pd.DataFrame, type_: Any) -> An
         cells = [cell.get(member) if isinstance(cell, Mapping) else None for cell in cells]
     convert = _CELLS[column.kind]
     return pa.array([convert(cell) for cell in cells], type_)
+
+
+def _packed(source: Source, kind: str, column: Column, part: pd.DataFrame, type_: Any) -> Any:
+    """Return a column of a packed table: each category is converted once."""
+    pa = _arrow()
+    if column.source in {"id", "connection"}:
+        rows = part.index.to_numpy() if column.source == "id" else part["connection"].to_numpy(np.int64)
+        letter = pack.NUMBERED["connections" if column.source == "connection" else kind]
+        known = (rows >= 0) & ((column.source == "id") | (rows < len(source.ids)))
+        return pa.array([f"{letter}{row + 1}" for row in rows.tolist()], type_, mask=~known)
+    if column.source not in part:
+        return pa.nulls(len(part), type_)
+    values = part[column.source].array
+    if isinstance(values, pd.Categorical):
+        convert = _CELLS[column.kind]
+        told = pa.array([convert(cell) for cell in pack.categories(values)], type_)
+        return told.take(pa.array(values.codes, pa.int64(), mask=values.codes < 0))
+    numbers = np.asarray(values)
+    if column.kind == "bool":
+        return pa.array(numbers, type_)
+    return _numbers(source, column.kind, numbers.astype(np.float64) if numbers.dtype.kind == "f" else numbers, type_)
 
 
 def _numbers(source: Source, kind: str, values: Any, type_: Any) -> Any:

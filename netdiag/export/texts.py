@@ -13,6 +13,7 @@ from netdiag.export.source import Progress, Source, silent
 from netdiag.render import Options
 from netdiag.render import json as as_json
 from netdiag.render.csv import cell, flat
+from netdiag.values import dumps
 
 __all__ = ["csv_lines", "json_lines"]
 
@@ -37,6 +38,23 @@ def _line(cells: list[Any]) -> str:
     return out.getvalue()
 
 
-def json_lines(source: Source) -> Iterator[str]:
-    """Yield the document `netdiag.trace/1`, the same as `netdiag analyze --format json` writes."""
-    yield as_json.render(source.document(), Options())
+def json_lines(source: Source, progress: Progress = silent) -> Iterator[str]:
+    """Yield the document `netdiag.trace/1`, the same as `netdiag analyze --format json` writes.
+
+    The lists of a long recording, whose tables are packed, are written in pieces.
+    """
+    if not source.packed:
+        yield as_json.render(source.document(), Options())
+        return
+    document = source.head()
+    for place, (key, value) in enumerate(document.items()):
+        yield f"{',' if place else '{'}\n{dumps(key)}: "
+        if key in source.lists and source.count(key):
+            first = True
+            for piece in source.pieces(key, progress):
+                yield ("[\n" if first else ",\n") + ",\n".join(f"  {dumps(row)}" for row in piece)
+                first = False
+            yield "\n]"
+        else:
+            yield as_json.member(value)
+    yield "\n}\n"

@@ -23,8 +23,10 @@ _PHASES = (
 )
 
 
-def activity(tables: Tables) -> dict[str, tuple[tuple[str, float, float], ...]]:
+def activity(tables: Tables, limit: int = MAX_PIECES) -> dict[str, tuple[tuple[str, float, float], ...]]:
     """Return for each connection id its phases `send`, `wait`, `receive` with begin and end in ms since the start.
+
+    There are about `limit` pieces at most.
 
     A connection with more exchanges than a picture can hold apart has stretches `busy` instead: no exchange is left
     out, for what is not drawn would look idle.
@@ -36,7 +38,7 @@ def activity(tables: Tables) -> dict[str, tuple[tuple[str, float, float], ...]]:
     rows = turns["connection"].to_numpy(np.int64)
     numbers, counts = np.unique(rows, return_counts=True)
     many = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
-    most = MAX_PIECES // len(_PHASES) // len(many) if len(turns) > MAX_PIECES // len(_PHASES) else len(turns)
+    most = limit // len(_PHASES) // len(many) if len(turns) > limit // len(_PHASES) else len(turns)
     found: dict[str, list[tuple[str, float, float]]] = {}
     drawn = turns[np.isin(rows, [number for number, count in many.items() if count <= most])]
     columns = {name: drawn[name].tolist() for _, first, last in _PHASES for name in (first, last)}

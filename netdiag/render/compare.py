@@ -61,7 +61,7 @@ def _lines(one: Mapping[str, Any], *, color: bool) -> Iterator[str]:
         shown = "".join(f"{format_ms(cell):>8}" for cell in cells)
         yield f"{fit(_NAMES[row['metric']], 18)}{shown}{_span(row['p99']):>20} {_MARKS[row['change']]}".rstrip()
     for row in one["shares"]:
-        told = f"{_share(row['a']):>16}{_share(row['b']):>16}"
+        told = "".join(f"{_share(row[letter], 15):>16}" for letter in ("a", "b"))
         points = row["points"]
         change = UNKNOWN if points["change"] is None else f"{points['change']:+.1f} points"
         yield f"{fit(row['metric'], 18)}{told}{change:>20}".rstrip()
@@ -109,10 +109,12 @@ def _span(change: Mapping[str, Any]) -> str:
     return f"{value} [{low} {high}]"
 
 
-def _share(side: Mapping[str, Any]) -> str:
+def _share(side: Mapping[str, Any], room: int) -> str:
     if side["share"] is None:
         return UNKNOWN
-    return f"{100 * side['share']:.1f} % of {format_count(side['of'])}"
+    share = f"{100 * side['share']:.1f} % of "
+    exact = f"{share}{format_count(side['of'])}"
+    return exact if len(exact) <= room else f"{share}{side['of'] / 1e6:.1f}M"
 
 
 def _word(row: Mapping[str, Any]) -> str:
@@ -165,7 +167,12 @@ def _sections(one: Mapping[str, Any]) -> Iterator[str]:
         yield from _grid(
             ("share", "A", "B", "p"),
             [
-                (row["metric"], _share(row["a"]), _share(row["b"]), UNKNOWN if row["p"] is None else f"{row['p']:.2g}")
+                (
+                    row["metric"],
+                    _share(row["a"], 40),
+                    _share(row["b"], 40),
+                    UNKNOWN if row["p"] is None else f"{row['p']:.2g}",
+                )
                 for row in one["shares"]
             ],
         )

@@ -40,6 +40,10 @@ class Part:
     """How the list of recordings calls it."""
     activity: Mapping[str, tuple[tuple[str, float, float], ...]] = field(default_factory=dict)
     arrived: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    counts: tuple[int, int] | None = None
+    """Requests and connections in all, where the document has not all of them."""
+    values: Mapping[str, Sequence[float]] | None = None
+    """Of such a document, the known times of all requests by measure."""
 
 
 def page(parts: Sequence[Part], *, templates: Path | None = None) -> str:
@@ -84,14 +88,14 @@ def _report(part: Part, number: int, verdict: Mapping[str, str]) -> dict[str, An
         "facts": _facts(document),
         "early": words.breaks_off(document),
         "parts": _parts(document),
-        "picture": lanes.draw(document, part.activity),
+        "picture": lanes.draw(document, part.activity, None if part.counts is None else part.counts[1]),
         "rows": document["connections"][:_MAX_ROWS],
         "capture": document["coverage"]["tier"] == "capture",
         "lost": sum(row["lost"] or 0 for row in document["coverage"]["events"]),
         "busy": any(phases and phases[0][0] == "busy" for phases in part.activity.values()),
         "costs": _costs(document),
-        "waterfall": waterfall.draw(document),
-        "spreads": spreads.draw(document),
+        "waterfall": waterfall.draw(document, None if part.counts is None else part.counts[0]),
+        "spreads": spreads.draw(document, part.values),
         "ladders": ladders.draw(document),
         "cadence": cadence.draw(document, part.arrived),
     }

@@ -70,8 +70,13 @@ class Picture:
     """Connections that have no lane."""
 
 
-def draw(document: Mapping[str, Any], activity: Mapping[str, Sequence[tuple[str, float, float]]]) -> Picture:
-    """Return the picture of at most 150 connections: those that findings name, then the first ones, by time."""
+def draw(
+    document: Mapping[str, Any], activity: Mapping[str, Sequence[tuple[str, float, float]]], of: int | None = None
+) -> Picture:
+    """Return the picture of at most 150 connections: those that findings name, then the first ones, by time.
+
+    `of`: how many there are, where the document has not all of them.
+    """
     rows = _chosen(document)
     scale = _Scale(document, rows)
     lanes = tuple(_lane(row, number, scale, activity.get(row["id"], ())) for number, row in enumerate(rows))
@@ -80,7 +85,7 @@ def draw(document: Mapping[str, Any], activity: Mapping[str, Sequence[tuple[str,
         ticks=scale.ticks(),
         width=LABEL_PX + PLOT_PX + 20,
         height=HEAD_PX + LANE_PX * len(lanes) + 6,
-        left_out=len(document["connections"]) - len(rows),
+        left_out=(len(document["connections"]) if of is None else of) - len(rows),
     )
 
 

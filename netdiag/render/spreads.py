@@ -51,11 +51,17 @@ class Spread:
     """Mean, percentiles and σ/μ, as a table has them."""
 
 
-def draw(document: Mapping[str, Any]) -> list[Spread]:
-    """Return the distribution of each measure that at least five requests have."""
+def draw(document: Mapping[str, Any], values_of: Mapping[str, Sequence[float]] | None = None) -> list[Spread]:
+    """Return the distribution of each measure that at least five requests have.
+
+    `values_of` are the known values by measure, where the document has not all requests.
+    """
     found = []
     for kind, member, name in _MEASURES:
-        if member == "first_token_ms":
+        told: list[float | None]
+        if values_of is not None:
+            told = list(values_of.get(member, ()))
+        elif member == "first_token_ms":
             told = [(row["stream"] or {}).get(member) for row in document["requests"]]
         else:
             told = [row[member] for row in document["requests"]]

@@ -56,8 +56,11 @@ class Waterfall:
     left_out: int
 
 
-def draw(document: Mapping[str, Any]) -> Waterfall | None:
-    """Return at most 60 requests: those that findings name, the slowest, then the first; None where none is timed."""
+def draw(document: Mapping[str, Any], of: int | None = None) -> Waterfall | None:
+    """Return at most 60 requests: those that findings name, the slowest, then the first; None where none is timed.
+
+    `of`: how many there are, where the document has not all of them.
+    """
     timed = [row for row in document["requests"] if row["total_ms"] is not None and row["started"] is not None]
     if not timed:
         return None
@@ -76,7 +79,7 @@ def draw(document: Mapping[str, Any]) -> Waterfall | None:
         ticks=line(0.0, span, LABEL_PX, PLOT_PX),
         width=LABEL_PX + PLOT_PX + 70,
         height=HEAD_PX + ROW_PX * len(rows) + 6,
-        left_out=len(document["requests"]) - len(rows),
+        left_out=(len(document["requests"]) if of is None else of) - len(rows),
     )
 
 

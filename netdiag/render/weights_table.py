@@ -30,6 +30,8 @@ PARTS = {
     "kernel-blocked": "other calls, blocked",
     "waiting-for-processor": "waiting for a CPU",
     "asleep": "asleep",
+    "system-cpu": "in the kernel, CPU",
+    "blocked": "waiting for a device",
     "cpu": "on a processor",
     "rest": "not explained",
 }
@@ -56,6 +58,8 @@ def headline(document: Mapping[str, Any]) -> str:
         f"{format_bytes(size)} in {len(weights)} {' and '.join(kinds)} {'file' if len(weights) == 1 else 'files'}"
     )
     lost = document["tier"]["lost"]
+    if document["tier"]["name"] == "procfs":
+        return f"netdiag: {', '.join(parts)} · by looks at /proc".replace("  ", " ")
     losses = "losses unknown" if lost is None else f"{format_count(sum(lost.values()))} events lost"
     return f"netdiag: {', '.join(parts)} · {losses}".replace("  ", " ")
 
