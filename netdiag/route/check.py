@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from netdiag import __version__
-from netdiag.errors import NetdiagError, UsageError
+from netdiag.errors import Unsupported, UsageError
 from netdiag.route.between import Between
 from netdiag.route.local import device_towards, public_address
 from netdiag.route.model import (
@@ -46,7 +46,7 @@ _INSIDE_S = 3.0
 def check(
     plan: Plan, prober: Prober, names: Names, base_ns: int, *, say: Callable[[str], None] = lambda _text: None
 ) -> Measurement:
-    """Return what was measured; NetdiagError where the host has no address that can be measured."""
+    """Return what was measured; Unsupported where the host has no address that can be measured."""
     realtime_ns = time.time_ns() - (time.monotonic_ns() - base_ns)
     found = _resolve(plan, names)
     ips = found[:_MOST_ADDRESSES]
@@ -55,7 +55,7 @@ def check(
         traces, connects, marks = _measure(plan, prober, ips, between)
         odd = _odd(plan, prober, traces, connects)
         if plan.inside:
-            traces += [prober.inside_own(_inside_request(plan, trace.ip), plan.host) for trace in tuple(traces)]
+            traces += [prober.inside_own(_inside_request(plan, trace.ip), plan.server_name) for trace in tuple(traces)]
         traces += between.traces()
     if plan.names and not plan.offline:
         say("looking up names")
@@ -85,6 +85,8 @@ def _resolve(plan: Plan, names: Names) -> list[str]:
     except ValueError:
         literal = None
     if literal is not None:
+        if ipaddress.ip_address(literal).version not in plan.families:
+            raise UsageError(f"{literal} is no IPv{plan.families[0]} address", hint=f"leave -{plan.families[0]}")
         return [literal]
     if plan.offline:
         raise UsageError(
@@ -100,7 +102,10 @@ def _resolve(plan: Plan, names: Names) -> list[str]:
     everyone = list(dict.fromkeys([*found, *others]))
     if not everyone:
         errors = {look.error for look in names.lookups if look.error} or {"no address"}
-        raise NetdiagError(f"{plan.host}: {', '.join(sorted(errors))}", hint="check the name, or give an address")
+        raise Unsupported(
+            f"no address of {plan.host} is known here: {', '.join(sorted(errors))}",
+            hint="check the name and this machine's name server (--resolver IP asks another), or give an address",
+        )
     return everyone
 
 
@@ -150,7 +155,7 @@ def _connect_requests(plan: Plan, ip: str, *, full: bool) -> list[ConnectRequest
                 ip=ip,
                 port=plan.port,
                 attempts=each,
-                server_name=plan.host if secure else None,
+                server_name=plan.server_name if secure else None,
                 tls_attempts=asked,
                 http_attempts=asked,
             )
@@ -165,7 +170,7 @@ def _odd(plan: Plan, prober: Prober, traces: Sequence[Trace], connects: Sequence
         secure = plan.http and not plan.offline and plan.protocol is Protocol.TCP
         hung = any(connect.ip == trace.ip and _hangs(connect) for connect in connects)
         if plan.odd or (secure and hung):
-            name = plan.host if secure else None
+            name = plan.server_name if secure else None
             reached = (probe.ttl for probe in trace.probes if probe.reply is not None and not probe.far)
             request = OddRequest(
                 ip=trace.ip, port=plan.port, server_name=name, raw=plan.odd, last_ttl=max(reached, default=30)

@@ -194,8 +194,11 @@ def _detour(survey: Survey) -> dict[str, Any]:
 
 
 def _means(survey: Survey) -> dict[str, Any]:
-    """Return what the way costs a call, and how much of the wait for an answer's first byte it can explain."""
-    rtt = survey.addresses[0].rtt if survey.addresses else None
+    """Return what the way costs a call, and how much of the wait for an answer's first byte it can explain.
+
+    Round trips to a proxy tell nothing of either.
+    """
+    rtt = survey.addresses[0].rtt if survey.addresses and not survey.proxied else None
     waits = [
         attempt.http.wait_ms
         for connect in survey.measurement.connects

@@ -84,7 +84,7 @@ def _envoy(document: Mapping[str, Any]) -> str:
 
 
 def _hosts(document: Mapping[str, Any]) -> str:
-    host = document["target"]["host"]
+    host = document["target"]["host"].removesuffix(".")
     usable = [row for row in _ranked(document) if row["action"] != "isolate"]
     best: dict[bool, Mapping[str, Any]] = {}
     for row in usable:

@@ -31,6 +31,8 @@ MOST_POINTERS = 256
 """Routers whose names are asked for, at most."""
 
 _TIMEOUT_S = 2.0
+_PATIENCE_MS = 1000.0
+"""A C library that waited this long, or was told no, may have asked every server that it has."""
 _PARALLEL = 16
 _MOST_ANSWERS = 32
 _MOST_TEXT = 512
@@ -88,7 +90,8 @@ class Names:
                         error=error,
                     )
                 )
-        for server in system_resolvers()[:1]:
+        further = error is not None or took >= _PATIENCE_MS
+        for server in system_resolvers()[: None if further else 1]:
             self._asked[server, _PORT] += len(families)
         kinds = [kind for kind, version in (("A", 4), ("AAAA", 6)) if version in families]
         return [ip for kind in kinds for ip in found[kind]]

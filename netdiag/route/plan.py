@@ -40,3 +40,8 @@ class Plan:
     """Probe inside a connection of our own, too. Needs root, and sends two HTTPS requests on it."""
     odd: bool = False
     """Send unusual packets to the target, too. Needs root and Scapy."""
+
+    @property
+    def server_name(self) -> str:
+        """Return the name that TLS and HTTP are to use: DNS alone knows a last dot (RFC 6066)."""
+        return self.host.removesuffix(".")

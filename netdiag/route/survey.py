@@ -105,6 +105,8 @@ class Survey:
     states: Mapping[str, State]
     """To be given to the next check."""
     oddities: tuple[Oddities, ...] = ()
+    proxied: bool = False
+    """Round trips are to something nearer that opens connections for the target."""
 
 
 def examine(measurement: Measurement, knowledge: Knowledge, inputs: Inputs | None = None) -> Survey:
@@ -125,7 +127,9 @@ def examine(measurement: Measurement, knowledge: Knowledge, inputs: Inputs | Non
         views = tuple(_view(path, knowledge, names, here, _find(addresses, path.trace.ip)) for path in paths)
     views = tuple(_surrounded(view, measurement, _find(addresses, view.path.trace.ip), seconds) for view in views)
     base = _baseline(measurement, knowledge, inputs, here, addresses, views)
-    detour = _detour(knowledge, here, addresses, views, base, seconds)
+    view = _first(addresses, views)
+    proxied = view is not None and surroundings.is_proxied(addresses[0].located, view.path, seconds)
+    detour = _detour(knowledge, here, addresses, view, base, proxied=proxied)
     now_s = measurement.clocks.realtime_ns / 1e9
     windows = {address.ip: _window(address, base, inputs, here) for address in addresses}
     states, decisions = pops.decide(
@@ -145,6 +149,7 @@ def examine(measurement: Measurement, knowledge: Knowledge, inputs: Inputs | Non
         windows=windows,
         states=states,
         oddities=tuple(oddities.read(one) for one in measurement.odd),
+        proxied=proxied,
     )
 
 
@@ -417,18 +422,23 @@ def _access_ms(views: Sequence[View]) -> float:
     return max((ms for ms in times if ms <= 30), default=0.0)
 
 
+def _first(addresses: Sequence[Address], views: Sequence[View]) -> View | None:
+    """Return the path to the address that a client takes: one that was reached, by TCP if there is one."""
+    own = [view for view in views if addresses and view.path.trace.ip == addresses[0].ip]
+    own.sort(key=lambda view: (not view.path.reached, view.path.trace.protocol is not Protocol.TCP))
+    return own[0] if own else None
+
+
 def _detour(
     knowledge: Knowledge,
     here: Here | None,
     addresses: Sequence[Address],
-    views: Sequence[View],
+    view: View | None,
     base: Baseline | None,
-    seconds: Sequence[Path],
+    *,
+    proxied: bool,
 ) -> Detour:
     address = addresses[0] if addresses else None
-    own = [view for view in views if address is not None and view.path.trace.ip == address.ip]
-    own.sort(key=lambda view: (not view.path.reached, view.path.trace.protocol is not Protocol.TCP))
-    view = own[0] if own else None
     home = set(here.place.regions) if here else set()
     goal = address.located.place if address and address.located and address.located.counts else None
     nearer = [place for place in _served(knowledge, addresses) if home & set(place.regions) and place != goal]
@@ -454,8 +464,7 @@ def _detour(
             nearer=tuple(nearer),
             nearer_ms=min(measured, default=None),
             unplaced=len(unplaced),
-            proxied=view is not None
-            and surroundings.is_proxied(address.located if address else None, view.path, seconds),
+            proxied=proxied,
         )
     )
 

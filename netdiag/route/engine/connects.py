@@ -162,8 +162,9 @@ def _talk(
 def _ask(secure: ssl.SSLSocket, name: str, keep: Collection[str]) -> HttpAnswer | None:
     """Send `HEAD /` and read the head of the answer."""
     lines = ["HEAD / HTTP/1.1", f"Host: {name}", "User-Agent: netdiag", "Accept: */*", "Connection: close", "", ""]
-    secure.sendall("\r\n".join(lines).encode("idna" if not name.isascii() else "ascii"))
-    began = time.monotonic_ns()
+    question = "\r\n".join(lines).encode("ascii")
+    began = time.monotonic_ns()  # before it leaves: else a busy machine makes an answer faster than its round trip
+    secure.sendall(question)
     head, wait_ms = b"", 0.0
     while b"\r\n\r\n" not in head and len(head) < _MOST_HEAD_BYTES:
         data = secure.recv(16384)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from netdiag.errors import NetdiagError, UsageError
+from netdiag.errors import Unsupported, UsageError
 from netdiag.route import check as module
 from netdiag.route.check import Plan, check
 from netdiag.route.model import Connect, Landmark, Lookup
@@ -134,8 +134,21 @@ def test_an_address_needs_no_look_up():
 
 
 def test_a_host_without_an_address():
-    with pytest.raises(NetdiagError, match="no address"):
+    with pytest.raises(Unsupported, match="no address"):
         run(Plan(host="api.example.com"), FakeNames([]))
+
+
+@pytest.mark.parametrize(("host", "families"), [(IP, (6,)), ("2001:db8::10", (4,))])
+def test_an_address_of_the_other_version_is_wrong_usage(host: str, families: tuple[int, ...]) -> None:
+    with pytest.raises(UsageError, match=f"no IPv{families[0]} address"):
+        run(Plan(host=host, families=families))
+
+
+def test_only_dns_sees_the_last_dot_of_a_name() -> None:
+    measurement, requests, _ = run(Plan(host="api.example.com."))
+    assert measurement.target.host == "api.example.com."
+    names = {request.server_name for request in requests if isinstance(request, ConnectRequest)}
+    assert names == {"api.example.com"}
 
 
 def test_the_vantage_is_what_the_user_says():

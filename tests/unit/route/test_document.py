@@ -69,6 +69,14 @@ def test_what_the_way_costs():
     assert means["share_of_answer"] == pytest.approx(88.1 / 91.1, abs=0.001)
 
 
+def test_a_round_trip_to_a_proxy_tells_no_cost_of_the_way():
+    hops = [("192.168.1.1", 0.5), (IP, 1.0)]
+    shown = made(measured(traces=[trace(hops)], connects=[connect([1.0] * 12, pop="NRT")]))
+    assert shown["detour"]["missing"] == ["a round trip to the target itself: a way past the proxy"]
+    assert shown["means"]["kept_connection_ms"] is None
+    assert shown["means"]["share_of_answer"] is None
+
+
 def test_unknown_is_null():
     shown = made(measured())
     assert shown["baseline"] is None

@@ -164,6 +164,16 @@ def test_a_name_that_does_not_exist(names, monkeypatch):
     assert names.lookups[0].error == "Name or service not known"
 
 
+def test_servers_that_may_have_been_asked_are_named_too(names, monkeypatch):
+    def fails(*_args, **_named):
+        raise socket.gaierror(-3, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(module, "system_resolvers", lambda: ("192.0.2.53", "192.0.2.54"))
+    monkeypatch.setattr(socket, "getaddrinfo", fails)
+    names.addresses("api.example.com", (4,))
+    assert [row.address for row in names.asked] == ["192.0.2.53", "192.0.2.54"]
+
+
 def test_subnets():
     assert subnet_of("8.8.8.8") == "8.8.8.0/24"
     assert subnet_of("2606:4700:1:2:3::1") == "2606:4700:1::/56"

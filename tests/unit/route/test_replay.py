@@ -42,6 +42,15 @@ def test_what_cannot_be_read_is_told(text, why):
         replay.read(text)
 
 
+@pytest.mark.parametrize("inputs", ['{"baseline_ms": Infinity}', '{"baseline_ms": NaN}', '{"loads": {"FRA": NaN}}'])
+def test_what_is_no_number_is_refused(inputs: str) -> None:
+    probes = json.dumps(store.to_json(boomerang()))
+    with pytest.raises(InputUnreadable, match="inputs"):
+        replay.read(
+            f'{{"schema": "netdiag.route/1", "knowledge": {{"ips": {{}}, "sources": []}}, "probes": {probes}, "inputs": {inputs}}}'.encode()
+        )
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),

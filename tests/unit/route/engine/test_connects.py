@@ -7,6 +7,7 @@ import errno
 import socket
 import ssl
 import threading
+import time
 
 import pytest
 from hypothesis import given
@@ -73,6 +74,19 @@ def test_a_certificate_that_is_refused_is_told_and_the_rest_is_measured_without(
     assert [attempt.tls is not None for attempt in attempts] == [False, True, True, False]
     assert attempts[1].tls is not None
     assert (attempts[1].tls.version, attempts[1].tls.trusted) == ("TLSv1.3", False)
+
+
+def test_an_answer_is_timed_from_before_the_question_leaves(server, monkeypatch):
+    sent = ssl.SSLSocket.sendall
+
+    def held(self, data, flags=0):
+        sent(self, data, flags)
+        time.sleep(0.05)  # as if the processor had gone to another program: the answer comes meanwhile
+
+    monkeypatch.setattr(ssl.SSLSocket, "sendall", held)
+    attempts = run(server[0], attempts=1, tls_attempts=1, http_attempts=1, server_name="localhost")
+    assert attempts[-1].http is not None
+    assert attempts[-1].http.wait_ms >= 50
 
 
 def test_only_the_named_headers_are_kept(server):
