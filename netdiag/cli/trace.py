@@ -198,6 +198,7 @@ def farewell(request: TraceRequest, result: TraceResult) -> str:
         "duration": f"--duration of {request.duration_s or 0:g} s was over",
         "interrupted": "Ctrl-C, or another signal to end",
         "targets-exited": "the last traced process ended",
+        "ready": "what --until waits for came",
         "recorder-died": "the recorder ended early; what it had written was used",
     }
     if result.recording is None and result.command_status in _NEVER_RAN:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +16,13 @@ from netdiag.cli.targets import target_options
 from netdiag.errors import NetdiagError, Unsupported, UsageError
 
 if TYPE_CHECKING:
+    from netdiag.cli.weights_look import Looks
     from netdiag.processes import Target
     from netdiag.tracing.request import TraceRequest, TraceResult
-    from netdiag.weights.gpus import Child
 
 __all__ = ["ASSERTED", "command"]
 
 _NEEDS_FILE = ("json", "ndjson", "csv")
-_DRIVER = "/dev/nvidiactl"
 _PROBES = ("process", "weights")
 ASSERTED = ("wall_ms", "bytes", "files", "blocked_share", "cached_share")
 """What `--assert` can name: the document's `summary`."""
@@ -53,11 +52,21 @@ class _Weights(click.Command):
 @click.option("--save", metavar="FILE", type=click.Path(path_type=Path), help="Keep the recording as FILE.")
 @click.option("--no-keep", is_flag=True, help="Keep no recording as `last`.")
 @click.option(
+    "--until",
+    metavar="ready|URL|REGEX",
+    help="End when CMD's server is ready, URL answers, or a line of CMD's output matches; CMD runs on.",
+)
+@click.option(
+    "--tier",
+    type=click.Choice(("auto", "light", "procfs")),
+    default="auto",
+    show_default=True,
+    help="light: kernel programs; procfs: /proc alone, without rights; auto: light where it can be.",
+)
+@click.option(
     "--if-unavailable",
     type=click.Choice(("run", "fail")),
-    default="fail",
-    show_default=True,
-    help="What to do with CMD where no probe can load.",
+    help="What to do with CMD where no probe can load. [default: look by /proc alone]",
 )
 @click.option(
     "--gpu",
@@ -84,18 +93,21 @@ def command(*, target: Target, argv: tuple[str, ...], output: Output, **chosen: 
     if sys.platform != "linux":
         raise Unsupported(f"tracing needs the Linux kernel, and this is {sys.platform}")
     from netdiag.cli.results import reserve, say
+    from netdiag.cli.weights_look import Looks
     from netdiag.tracing import trace
+    from netdiag.weights.ending import checked
 
     request = _request(target, argv, chosen)
     _check(request, output)
+    wanted = chosen["until"] and checked(chosen["until"], command=bool(argv))
     output = dataclasses.replace(output, reserved=reserve(output.file))
-    watched = _gpus(chosen["gpu"])
+    looks = Looks(request, until=wanted, gpu=chosen["gpu"])
     try:
-        result = trace(request, None, say)
+        result = trace(looks.request, None, say)
     finally:
-        rows = watched.stop() if watched is not None else None
+        looks.stop()
     try:
-        return _finish(request, result, output, rows)
+        return _finish(looks, result, output)
     except NetdiagError as error:
         error.exit_code = result.command_status or error.exit_code
         raise
@@ -104,7 +116,7 @@ def command(*, target: Target, argv: tuple[str, ...], output: Output, **chosen: 
 
 
 def _request(target: Target, argv: tuple[str, ...], chosen: Mapping[str, Any]) -> TraceRequest:
-    from netdiag.tracing.request import IfUnavailable, TraceRequest
+    from netdiag.tracing.request import IfUnavailable, Recording, TraceRequest
 
     return TraceRequest(
         target=target,
@@ -113,7 +125,12 @@ def _request(target: Target, argv: tuple[str, ...], chosen: Mapping[str, Any]) -
         save=chosen["save"],
         keep=not chosen["no_keep"],
         probes=_PROBES,
-        if_unavailable=IfUnavailable(chosen["if_unavailable"]),
+        if_unavailable=IfUnavailable(chosen["if_unavailable"] or "fail"),
+        recording=Recording.NONE
+        if chosen["tier"] == "procfs"
+        else Recording.REQUIRED
+        if chosen["tier"] == "light" or chosen["if_unavailable"]
+        else Recording.OPTIONAL,
         as_root=chosen["as_root"],
         keep_argv=chosen["keep_argv"],
     )
@@ -140,59 +157,46 @@ def _check(request: TraceRequest, output: Output) -> None:
         raise UsageError(f"--save {request.save}: there is no such folder")
 
 
-def _gpus(wanted: str) -> Child | None:
-    """Start looking at GPUs: before the trace, since whoever traces may have one thread only."""
-    if wanted == "off" or (wanted == "auto" and not Path(_DRIVER).exists()):
-        return None
-    from netdiag.weights.gpus import Child
-
-    return Child()
-
-
-def _finish(
-    request: TraceRequest, result: TraceResult, output: Output, rows: Sequence[Mapping[str, Any]] | None
-) -> int:
+def _finish(looks: Looks, result: TraceResult, output: Output) -> int:
     from netdiag.cli.results import gate, say
     from netdiag.cli.trace import exit_status, farewell
 
     gated = 0
-    if result.recording is not None:
-        document = _document(request, result.recording, output, rows)
-        _write(document, output, to_stderr=bool(request.command))
+    ran = result.command_status not in (126, 127)
+    if ran and (result.recording is not None or looks.alone):
+        document = _document(looks, result, output)
+        _write(document, output, to_stderr=bool(looks.request.command))
         gated = gate(document, output)
-    say(farewell(request, result))
+    say(farewell(looks.request, result))
     return exit_status(result, gated)
 
 
-def _document(
-    request: TraceRequest, recording: Path, output: Output, rows: Sequence[Mapping[str, Any]] | None
-) -> dict[str, Any]:
+def _document(looks: Looks, result: TraceResult, output: Output) -> dict[str, Any]:
     from datetime import UTC, datetime
 
     from netdiag import config
-    from netdiag.recording import reader
     from netdiag.weights.document import build
-    from netdiag.weights.examine import examine
     from netdiag.weights.gpus import claims, gpus_of, phases_of, to_json
     from netdiag.weights.judge import order
 
-    read = reader.read(recording)
-    examined = examine(read, candidates=request.command)
     ignores = config.load(output.config)
+    source, examined = looks.examined(result)
     gpus, missing = (
-        ([], [("GPU", "no NVIDIA driver on this machine")]) if rows is None else gpus_of(rows, read.start_ns)
+        ([], [("GPU", "no NVIDIA driver on this machine")])
+        if looks.gpu_rows is None
+        else gpus_of(looks.gpu_rows, source.start_ns)
     )
     found = order([*examined.findings, *claims(gpus)])
     reported, ignored = config.split(found, ignores, datetime.now(UTC).date())
     return build(
-        read,
+        source,
         examined.load,
         examined.memory,
         reported,
         ignored=ignored,
         gpus=[to_json(gpu) for gpu in gpus],
         phases=next((some for gpu in gpus if (some := phases_of(gpu))), []),
-        missing=missing,
+        missing=[*missing, *looks.missing()],
     )
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 from netdiag.processes import Target
 
-__all__ = ["ExitReason", "IfUnavailable", "Progress", "TraceRequest", "TraceResult"]
+__all__ = ["ExitReason", "IfUnavailable", "Progress", "Recording", "TraceRequest", "TraceResult"]
 
 
 class ExitReason(StrEnum):
@@ -22,6 +22,18 @@ class ExitReason(StrEnum):
     INTERRUPTED = "interrupted"
     TARGETS_EXITED = "targets-exited"
     RECORDER_DIED = "recorder-died"
+    READY = "ready"
+
+
+class Recording(StrEnum):
+    """Whether kernel programs record."""
+
+    REQUIRED = "required"
+    """Without them `if_unavailable` decides."""
+    OPTIONAL = "optional"
+    """Where none can load the trace goes on without, and ends as it would with them."""
+    NONE = "none"
+    """None is loaded, and nobody is asked for privileges."""
 
 
 class IfUnavailable(StrEnum):
@@ -47,6 +59,11 @@ class TraceRequest:
     probes: tuple[str, ...] = ()
     """Names of probes; nothing named = the recorder's default set."""
     if_unavailable: IfUnavailable = IfUnavailable.FAIL
+    recording: Recording = Recording.REQUIRED
+    on_command: Callable[[int], None] | None = None
+    """Called once with the pid of the command, right before it starts."""
+    until_fd: int | None = None
+    """A descriptor: once it can be read the trace ends (`ExitReason.READY`), and the command runs on."""
     as_root: bool = False
     """Under sudo: the command stays root."""
     keep_argv: bool = False

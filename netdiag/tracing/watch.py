@@ -13,7 +13,7 @@ from netdiag.tracing.command import Command
 from netdiag.tracing.dissection import Dissection
 from netdiag.tracing.files import RecordingFile
 from netdiag.tracing.recorder import Recorder
-from netdiag.tracing.request import ExitReason, Progress, TraceRequest, TraceResult
+from netdiag.tracing.request import ExitReason, Progress, Recording, TraceRequest, TraceResult
 from netdiag.tracing.signals import Signals
 
 __all__ = ["Attached", "Watch"]
@@ -92,7 +92,8 @@ class Watch:
     def _step(self) -> ExitReason | None:
         """Wait for one event or a tick; return why the trace is over, or None."""
         waited = [one for one in (self._recorder, self._command) if one is not None]
-        ready, caught = self._signals.wait([*waited, *self._pids], self._patience())
+        until = [] if self._request.until_fd is None else [self._request.until_fd]
+        ready, caught = self._signals.wait([*waited, *self._pids, *until], self._patience())
         if self._recorder is not None and self._recorder in ready and not self._listen():
             self._recorder = None
             self._notify("the recorder died: what it had recorded is kept")
@@ -101,16 +102,19 @@ class Watch:
         self._pids = [fd for fd in self._pids if fd not in ready]
         if any(map(self._is_end, caught)):
             return ExitReason.INTERRUPTED
+        if self._request.until_fd in ready:
+            return ExitReason.READY
         return self._over()
 
     def _over(self) -> ExitReason | None:
         """Return why the trace is over though no signal and no end of CMD came, or None."""
-        if self._recorder is None and self._command is None:
+        alone = self._attached is None and self._request.recording is not Recording.REQUIRED
+        if self._recorder is None and self._command is None and not alone:
             return ExitReason.RECORDER_DIED
         if self._waits_for_pids and not self._pids:
             return ExitReason.TARGETS_EXITED
         limit = self._request.duration_s
-        if limit is not None and time.monotonic() - self._began >= limit and self._recorder is not None:
+        if limit is not None and time.monotonic() - self._began >= limit and (self._recorder is not None or alone):
             return ExitReason.DURATION
         self._tell("tracing")
         return None

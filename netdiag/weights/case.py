@@ -43,7 +43,7 @@ class Case:
     @property
     def waited_ms(self) -> float:
         """Time that it waited for files."""
-        return self.identity.ms("fault-blocked", "read-blocked", "populate-blocked")
+        return self.identity.ms("fault-blocked", "read-blocked", "populate-blocked", "blocked")
 
     def share(self, ms: float) -> float:
         """Return the share of the load's time."""

@@ -73,6 +73,7 @@ def build(
         "files": [_file(file) for file in load.files],
         "copies": _copies(load.copies),
         "curve": [_point(point) for point in _thinned(load.points)],
+        "ready_ms": _number(load.ready_ms),
         "phases": list(phases),
         "limit": _limit(load, said),
         "gpus": list(gpus),
@@ -83,10 +84,14 @@ def build(
             "wall_ms": _number(said.wall_ms) if said else None,
             "bytes": bytes_,
             "files": len(weights),
-            "blocked_share": _share(said.ms("fault-blocked", "read-blocked", "populate-blocked"), said.wall_ms)
+            "blocked_share": _share(
+                said.ms("fault-blocked", "read-blocked", "populate-blocked", "blocked"), said.wall_ms
+            )
             if said
             else None,
-            "cached_share": _share(sum(file.cached_before for file in weights), bytes_),
+            "cached_share": None
+            if any(file.cached_before is None for file in weights)
+            else _share(sum(file.cached_before or 0 for file in weights), bytes_),
         },
     }
 
@@ -120,14 +125,15 @@ def _tier(load: Load, said: Identity | None, missing: Sequence[tuple[str, str]])
         for probe in load.probes
         if probe.get("state") != _ATTACHED
     ]
+    own = load.kernel_ms if load.tier == "light" else load.recorder_ms
     return {
-        "name": "light",
+        "name": load.tier,
         "missing": lacking,
         "probes": list(load.probes),
         "lost": None if load.lost is None else dict(load.lost),
         "kernel_ms": _number(load.kernel_ms),
         "recorder_cpu_ms": _number(load.recorder_ms),
-        "share_of_wall": _share(load.kernel_ms, said.wall_ms) if said and load.kernel_ms is not None else None,
+        "share_of_wall": _share(own, said.wall_ms) if said and own is not None else None,
     }
 
 
@@ -151,7 +157,7 @@ def _thread(load: Load, thread: Thread) -> dict[str, Any]:
         "samples": sum(thread.samples.values()),
         "minor_faults": thread.minor_faults,
         "major_faults": thread.major_faults,
-        "waits_fault": thread.waits_fault,
+        "waits_fault": thread.waits_fault if thread.looks is None else None,
         "reads": thread.reads,
         "read_bytes": thread.read_bytes,
         "device_bytes": thread.device_bytes,
@@ -161,6 +167,7 @@ def _thread(load: Load, thread: Thread) -> dict[str, Any]:
 def _file(file: File) -> dict[str, Any]:
     way = walk(file)
     mount = file.mount
+    seen = file.watched
     return {
         "path": file.path,
         "format": file.format,
@@ -185,15 +192,15 @@ def _file(file: File) -> dict[str, Any]:
             "backward": way.backward,
             "source": way.source,
         },
-        "faults": {"asked": file.faults, "around": file.around},
-        "reads": {"bytes": file.get_bytes},
+        "faults": {"asked": file.faults if seen else None, "around": file.around if seen else None},
+        "reads": {"bytes": file.get_bytes if seen else None},
         "readahead": {
-            "waited": file.readahead_waited,
-            "ahead": file.readahead_ahead,
+            "waited": file.readahead_waited if seen else None,
+            "ahead": file.readahead_ahead if seen else None,
             "window_bytes": file.readahead_window or None,
         },
         "requests": [_requests(one) for one in file.requests],
-        "thread_changes": file.thread_changes,
+        "thread_changes": file.thread_changes if seen else None,
         "replaced": file.replaced,
         "trouble": file.trouble,
         "tensors": [dict(tensor) for tensor in file.tensors],
@@ -228,9 +235,9 @@ def _point(point: Any) -> dict[str, Any]:
 
 
 _STAGES = (
-    ("the source of the files", ("fault-blocked", "read-blocked", "populate-blocked")),
+    ("the source of the files", ("fault-blocked", "read-blocked", "populate-blocked", "blocked")),
     ("the program itself", ("user",)),
-    ("the kernel's work: copies and page faults", ("fault-cpu", "read-cpu", "populate-cpu")),
+    ("the kernel's work: copies and page faults", ("fault-cpu", "read-cpu", "populate-cpu", "system-cpu")),
     ("copies to the GPU", ("gpu-copies", "driver-cpu", "driver-blocked")),
     ("other threads and programs on the processors", ("waiting-for-processor",)),
     ("something that it slept for", ("asleep",)),

@@ -16,7 +16,7 @@ from netdiag.weights.model import Load
 from netdiag.weights.reading import load_of
 from netdiag.weights.surroundings import Memory, enrich, memory_of
 
-__all__ = ["Examined", "examine"]
+__all__ = ["Examined", "examine", "examine_load"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,12 @@ def examine(
 
     `more`: members of the `Load` that others measured (copies). Raises InputUnreadable where the probe did not run.
     """
-    load = replace(enrich(load_of(recording), candidates), **more)
+    return examine_load(load_of(recording), candidates=candidates, memory=memory, **more)
+
+
+def examine_load(load: Load, *, candidates: Sequence[str] = (), memory: Memory | None = None, **more: Any) -> Examined:
+    """Return what a load shows, however it was seen; the arguments are those of `examine`."""
+    load = replace(enrich(load, candidates), **more)
     held = memory or memory_of()
     said = identity(load)
     found = judge(Case(load=load, identity=said, memory=held)) if said else []

@@ -205,7 +205,7 @@ def _gguf(file: BinaryIO, size: int) -> Header:
     found = list(_gguf_tensors(walk, count))
     base = -(-walk.place() // alignment) * alignment
     found.sort(key=lambda one: one[3])
-    ends = [one[3] for one in found[1:]] + [size - base]
+    ends = [*(one[3] for one in found[1:]), size - base][: len(found)]  # files of words alone have no tensors
     tensors = []
     for (name, kind, shape, offset), end in zip(found, ends, strict=True):
         if offset > end or base + offset > size:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from netdiag.weights.model import CLASSES, Load, Thread
+from netdiag.weights.model import Load, Thread
 
 __all__ = ["LEAST_SAMPLES", "Identity", "Part", "identity"]
 
@@ -25,7 +25,8 @@ class Part:
 
     name: str
     """user, fault-cpu, fault-blocked, read-cpu, read-blocked, populate-cpu, populate-blocked, driver-cpu,
-    driver-blocked, kernel-cpu, kernel-blocked, cpu (not told apart), waiting-for-processor, asleep, gpu-copies,
+    driver-blocked, kernel-cpu, kernel-blocked, cpu (not told apart), system-cpu and blocked (in the kernel, by /proc,
+    not told apart), waiting-for-processor, asleep, gpu-copies,
     rest."""
     ms: float
     share: float | None
@@ -59,6 +60,7 @@ _CPU = {
     "populate": "populate-cpu",
     "ioctl": "driver-cpu",
     "other": "kernel-cpu",
+    "system": "system-cpu",
 }
 _BLOCKED = {
     "fault": "fault-blocked",
@@ -66,6 +68,7 @@ _BLOCKED = {
     "populate": "populate-blocked",
     "ioctl": "driver-blocked",
     "other": "kernel-blocked",
+    "unknown": "blocked",
 }
 
 
@@ -78,15 +81,16 @@ def identity(load: Load) -> Identity | None:
     parts: list[tuple[str, float, float | None]] = []
     total = sum(thread.samples.values())
     if total >= LEAST_SAMPLES:
-        for name in CLASSES:
+        for name in thread.samples:
             share = thread.samples[name] / total
             margin = _Z * math.sqrt(max(share * (1 - share), 1 / total / 4) / total)
             parts.append((_CPU[name], thread.run_ms * share, thread.run_ms * margin))
     else:
         parts.append(("cpu", thread.run_ms, None))
-    parts += [(_BLOCKED[name], ms, None) for name, ms in thread.blocked_ms.items()]
-    parts += [("gpu-copies", thread.copying_ms, None)]
-    parts += [("waiting-for-processor", thread.ready_ms, None), ("asleep", thread.slept_ms, None)]
+    off = sum(thread.blocked_ms.values()) + thread.slept_ms
+    parts += [(_BLOCKED[name], ms, _margin(ms, off, thread.looks)) for name, ms in thread.blocked_ms.items()]
+    parts += [("gpu-copies", thread.copying_ms, None), ("waiting-for-processor", thread.ready_ms, None)]
+    parts += [("asleep", thread.slept_ms, _margin(thread.slept_ms, off, thread.looks))]
     rest = wall - sum(ms for _, ms, _ in parts)
     parts.append(("rest", rest, None))
     return Identity(
@@ -95,6 +99,18 @@ def identity(load: Load) -> Identity | None:
         parts=tuple(
             Part(name=name, ms=ms, share=ms / wall if wall > 0 else None, margin_ms=margin)
             for name, ms, margin in parts
-            if ms or name in ("user", "fault-cpu", "fault-blocked", "read-cpu", "read-blocked", "rest")
+            if ms or name in ("user", "fault-blocked", "read-blocked", "rest", *_MEASURED[thread.looks is None])
         ),
     )
+
+
+_MEASURED = {True: ("fault-cpu", "read-cpu"), False: ()}
+"""What is shown as 0 where it was looked for and took no time."""
+
+
+def _margin(ms: float, of_ms: float, looks: int | None) -> float | None:
+    """Return half of the 95 % interval of a share that looks found; None where it was measured at every switch."""
+    if looks is None or not looks or of_ms <= 0:
+        return None
+    share = ms / of_ms
+    return of_ms * _Z * math.sqrt(max(share * (1 - share), 1 / looks / 4) / looks)

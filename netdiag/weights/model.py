@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["CLASSES", "Copies", "File", "Load", "Mount", "Point", "Requests", "Thread"]
+__all__ = ["CLASSES", "Copies", "File", "Load", "Mount", "Point", "Requests", "Residents", "Thread"]
 
 CLASSES = ("user", "fault", "read", "populate", "ioctl", "other")
 """What a thread can be in the middle of; the order is that of `enum nd_weights_class`."""
@@ -35,7 +35,7 @@ class Thread:
     """Inside calls that copy to a GPU; in none of the others."""
     slept_ms: float
     samples: Mapping[str, int]
-    """By class: how often a look at the processor found it there."""
+    """By class: how often a look at the processor found it there; in the tier procfs clock ticks, user and system."""
     read_bytes: int
     device_bytes: int
     reads: int
@@ -43,6 +43,8 @@ class Thread:
     major_faults: int
     waits_fault: int
     waits_read: int
+    looks: int | None = None
+    """How often it was found off the processor by looks at /proc; None: every switch was seen."""
 
     @property
     def wall_ms(self) -> float:
@@ -109,8 +111,8 @@ class File:
     size: int
     began_ms: float
     ended_ms: float
-    cached_before: int
-    """Bytes of it in memory before the first touch."""
+    cached_before: int | None
+    """Bytes of it in memory before the first touch; None = the kernel does not say."""
     cached_after: int | None
     faults: int
     forward: int
@@ -142,6 +144,11 @@ class File:
     """What is wrong with its header."""
     replaced: bool = False
     """Another file has this name now."""
+    watched: bool = True
+    """False: /proc alone was looked at, and every count of faults, reads and readahead is unknown, whatever it says."""
+    mapped: bool | None = None
+    came: tuple[int, int, int] = (0, 0, 0)
+    """Steps forward, backward, and near of them, of the parts that came into memory between looks."""
 
     def asked(self, *sources: str) -> tuple[Requests, ...]:
         """Return the requests from these sources."""
@@ -161,6 +168,20 @@ class Copies:
     """Bytes whose source is a mapping of a file."""
     from_pinned: int
     from_pageable: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Residents:
+    """What the memory of one process was made of when it was largest, bytes."""
+
+    pid: int
+    anonymous: int
+    anonymous_huge: int
+    file_huge: int
+    nodes: Mapping[int, int] | None = None
+    """By NUMA node; None: there is one node, or it may not be read."""
+    node: int | None = None
+    """Of the processor that it was on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,3 +211,8 @@ class Load:
     """What the kernel programs of this probe took."""
     recorder_ms: float | None = None
     probes: tuple[Mapping[str, Any], ...] = ()
+    tier: str = "light"
+    """light (kernel programs), procfs."""
+    made_of: tuple[Residents, ...] = ()
+    ready_ms: float | None = None
+    """When what `--until` named came, since the start; None = not asked, or it did not come."""

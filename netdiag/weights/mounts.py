@@ -71,6 +71,21 @@ class Mounts:
             best = (None, self._mount(here[0]))
         return best
 
+    def of_path(self, path: str) -> Mount | None:
+        """Return the mount that a path of this process leads into; of an overlay with the layer that holds the file."""
+        best: _Entry | None = None
+        for entry in self.entries:  # of mounts on top of each other the last one counts
+            if _below(entry.point, path) is not None and (best is None or len(entry.point) >= len(best.point)):
+                best = entry
+        if best is None:
+            return None
+        inside = _below(best.point, path) or "/"
+        layer = next(
+            (layer for layer, folder in sorted(best.layers, reverse=True) if Path(_joined(folder, inside)).exists()),
+            None,
+        )
+        return self._mount(best, layer=layer)
+
     def _merged(self, path: str) -> tuple[str, Mount] | None:
         """Return the path in an overlay of which a layer holds the file."""
         for entry in self.entries:

@@ -23,10 +23,10 @@ def _small_reads(case: Case) -> Iterator[Finding]:
     rate = thread.reads / thread.wall_ms * 1000 if thread.wall_ms > 0 else 0.0
     if thread.reads < 2000 or thread.read_bytes < LEAST_BYTES / 2 or mean >= _SMALL_READ or rate < 5000:
         return
-    if not any(case.mine(file) and file.get_bytes + file.samples for file in case.files):
+    if not any(case.mine(file) and (file.get_bytes + file.samples or not file.watched) for file in case.files):
         return
-    cost = min(thread.reads * _CALL_MS, case.identity.ms("read-cpu", "read-blocked", "cpu"))
-    spent = case.identity.ms("read-cpu", "read-blocked")
+    cost = min(thread.reads * _CALL_MS, case.identity.ms("read-cpu", "read-blocked", "system-cpu", "cpu"))
+    spent = case.identity.ms("read-cpu", "read-blocked", "system-cpu")
     yield finding(
         case,
         "weights.small-reads",
@@ -45,12 +45,15 @@ def _first_touch(case: Case) -> Iterator[Finding]:
     thread = case.identity.thread
     if thread.read_bytes < LEAST_BYTES:
         return
-    mapped = sum(file.faults + file.around for file in case.load.files if case.mine(file))
+    mine = [file for file in case.load.files if case.mine(file)]
+    if any(file.mapped and not file.watched for file in mine):
+        return  # /proc alone does not tell whose faults they are
+    mapped = sum(file.faults + file.around for file in mine)
     fresh = thread.minor_faults + thread.major_faults - mapped
     pages = thread.read_bytes / PAGE
     if not 0.6 * pages <= fresh <= 1.5 * pages:
         return
-    spent = case.identity.ms("read-cpu")
+    spent = case.identity.ms("read-cpu", "system-cpu")
     yield finding(
         case,
         "weights.destination-first-touch",
@@ -71,7 +74,7 @@ def _direct(case: Case) -> Iterator[Finding]:
             if mean is None or one.bytes < LEAST_BYTES / 2:
                 continue
             facts = {"requests": f"{one.count:,}", "mean": size(mean), "each": format_ms(one.mean_ms)}
-            warm = file.cached_before / file.size
+            warm = (file.cached_before or 0) / file.size
             cost = case.identity.ms("read-blocked", "kernel-blocked") if case.mine(file) else None
             if warm >= 0.5:
                 yield finding(
@@ -126,10 +129,11 @@ def _prefetched(case: Case) -> Iterator[Finding]:
     for file in case.files:
         used = file.around + file.faults
         read_all = file.get_bytes >= 0.8 * file.size
-        if case.mine(file) and file.cached_before >= 0.9 * file.size and read_all and used:
+        warm = (file.cached_before or 0) / file.size
+        if case.mine(file) and warm >= 0.9 and read_all and used:
             yield finding(
                 case, "weights.prefetch-wasted", file, cost_ms=None, severity=Severity.INFO, confidence=0.7,
-                values={"cached": format_percent(file.cached_before / file.size)},
+                values={"cached": format_percent(warm)},
                 what_if=f"without it {format_bytes(file.get_bytes)} less are copied",
             )  # fmt: skip
             return

@@ -54,6 +54,10 @@ def _inodes(paths: Sequence[str]) -> dict[tuple[int, int], str]:
 
 
 def _enriched(file: File, mounts: Mounts, known: Mapping[tuple[int, int], str]) -> File:
+    if not file.watched:
+        file = replace(file, mount=mounts.of_path(file.path))
+        here = _inodes((file.path,)).get((file.device, file.inode))
+        return _looked_into(file) if here else replace(file, replaced=Path(file.path).exists())
     path, mount = mounts.locate(file.device, file.path, file.inode) if file.whole_path else (None, None)
     path = path or known.get((file.device, file.inode))
     if mount is None:

@@ -30,7 +30,7 @@ def inputs(case: Case) -> Iterator[Finding]:
     for file in case.files:
         if not case.mine(file):
             continue
-        one = _input(case, file)
+        one = _input(case, file) if file.watched else _again(case, file)
         if one is not None and one.code not in told:
             told.add(one.code)
             yield one
@@ -100,6 +100,20 @@ def _input(case: Case, file: File) -> Finding | None:  # noqa: C901, PLR0911 - o
     return None
 
 
+def _again(case: Case, file: File) -> Finding | None:
+    """Return the finding of a file that came more than once, where /proc alone tells how much came in all."""
+    mine = [one for one in case.files if case.mine(one)]
+    if len(mine) != 1:
+        return None
+    came = sum(one.device_bytes for one in case.load.threads if one.pid == file.pid)
+    asked = Requests(
+        source="device", pid=file.pid, count=0, bytes=came, answered=0, latency_ms=0.0, latency_max_ms=0.0, depth=None,
+        sizes={}, began_ms=file.began_ms, ended_ms=file.ended_ms,
+    )  # fmt: skip
+    unknown = dict.fromkeys(("requests", "mean", "depth", "each"), "unknown")
+    return _thrash(case, file, asked, case.waited_ms, unknown)
+
+
 def _window(file: File) -> int:
     return (file.mount.readahead_bytes if file.mount else None) or file.readahead_window
 
@@ -133,9 +147,10 @@ def hidden(case: Case) -> Iterator[Finding]:
     """Yield a finding where waiting in faults does not show in the count of major faults."""
     thread = case.identity.thread
     waited = case.identity.ms("fault-blocked")
-    if thread.major_faults >= 10 or case.share(waited) < _BLOCKED or thread.waits_fault < 10 or waited < 50:
+    waits = thread.waits_fault if thread.looks is None else thread.looks
+    if thread.major_faults >= 10 or case.share(waited) < _BLOCKED or waits < 10 or waited < 50:
         return
-    fetched = sum(one.bytes for file in case.files for one in file.requests)
+    fetched = sum(one.bytes for file in case.files for one in file.requests) or thread.device_bytes
     yield finding(
         case,
         "weights.hidden-io-wait",
@@ -144,7 +159,7 @@ def hidden(case: Case) -> Iterator[Finding]:
         confidence=0.9,
         values={
             "majors": f"{thread.major_faults:,}",
-            "waits": f"{thread.waits_fault:,}",
+            "waits": f"{thread.waits_fault:,}" if thread.looks is None else "unknown",
             "rate": f"{format_bytes(fetched / case.identity.wall_ms * 1000)}/s",
         },
         what_if=f"with the file in memory about {format_ms(case.identity.wall_ms - waited)}",

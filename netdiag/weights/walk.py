@@ -26,7 +26,7 @@ class Walk:
     forward: int
     backward: int
     source: str | None
-    """faults (the page cache was asked), around (served from memory), reads, readahead."""
+    """faults (the page cache was asked), around (served from memory), reads, readahead, memory (parts as they came)."""
 
 
 def walk(file: File) -> Walk:
@@ -41,6 +41,7 @@ def walk(file: File) -> Walk:
             file.readahead_backward,
             None,
         ),
+        ("memory", *file.came),
     )
     source, forward, backward, near = max(signs, key=lambda sign: sign[1] + sign[2])
     steps = forward + backward

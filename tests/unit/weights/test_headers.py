@@ -73,6 +73,10 @@ def test_other_files_are_none_of_them(tmp_path):
         assert read_header(str(path)) is None
 
 
+def test_gguf_of_words_alone_has_no_tensors(tmp_path):
+    assert read_header(gguf(tmp_path / "m.gguf", tensors=())).tensors == ()
+
+
 @pytest.mark.parametrize(
     ("table", "more", "words"),
     [

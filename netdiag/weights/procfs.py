@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tier without rights: starts the process that looks (`watching`), and makes a `Load` of what it saw."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
+
+from netdiag.weights.model import File, Load, Point, Residents, Thread
+
+__all__ = ["Child", "load_of_rows", "memory_of_rows"]
+
+_ARMED_S = 2.0
+_STOP_S = 2.0
+_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_WAITS = ("fault", "read", "populate", "ioctl", "other", "unknown")
+
+
+class Child:
+    """The process that looks. Started before anything that it watches."""
+
+    def __init__(self, paths: Sequence[str] = ()) -> None:
+        self._out: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop()
+        self._answers, answers = os.pipe()
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "netdiag.weights.watching", str(answers), *paths],
+            stdin=subprocess.PIPE,
+            stdout=self._out,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(answers,),
+            start_new_session=True,
+        )
+        os.close(answers)
+
+    def watch(self, pid: int) -> None:
+        """Have a process watched, and wait until it is."""
+        if self._process.stdin is None:
+            return
+        with contextlib.suppress(OSError):
+            self._process.stdin.write(f"pid {pid}\n".encode())
+            self._process.stdin.flush()
+            if select.select([self._answers], [], [], _ARMED_S)[0]:
+                os.read(self._answers, 1)
+
+    def stop(self) -> list[dict[str, Any]]:
+        """End it and return its rows; a child that does not end is killed, and leaves none."""
+        with contextlib.suppress(OSError):
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        os.close(self._answers)
+        self._out.seek(0)
+        rows = []
+        for line in self._out:
+            with contextlib.suppress(ValueError):
+                rows.append(json.loads(line))
+        self._out.close()
+        return rows
+
+
+def load_of_rows(rows: Sequence[Mapping[str, Any]], start_ns: int, end_ns: int) -> Load:
+    """Return the load that the rows show; what /proc does not tell is None."""
+    threads = sorted(_threads(rows, start_ns), key=_brings, reverse=True)
+    cost = next((row["cpu_ns"] for row in rows if row["kind"] == "cost"), None)
+    return Load(
+        threads=tuple(threads),
+        files=tuple(sorted(_files(rows, start_ns), key=lambda file: file.size, reverse=True)),
+        span_ms=(end_ns - start_ns) / 1e6,
+        points=tuple(
+            Point(
+                at_ms=(row["at_ns"] - start_ns) / 1e6,
+                device_bytes=row["device_bytes"],
+                read_bytes=row["read_bytes"],
+                faults=row["faults"],
+            )
+            for row in rows
+            if row["kind"] == "point"
+        ),
+        lost={},
+        recorder_ms=None if cost is None else cost / 1e6,
+        tier="procfs",
+        made_of=memory_of_rows(rows),
+    )
+
+
+def memory_of_rows(rows: Sequence[Mapping[str, Any]]) -> tuple[Residents, ...]:
+    """Return what the memory of processes was made of at its largest."""
+    return tuple(
+        Residents(
+            pid=row["pid"],
+            anonymous=row["anonymous"],
+            anonymous_huge=row["anonymous_huge"],
+            file_huge=row["file_huge"],
+            nodes={int(node): size for node, size in row["nodes"].items()} if "nodes" in row else None,
+            node=row.get("node"),
+        )
+        for row in rows
+        if row["kind"] == "memory"
+    )
+
+
+def _brings(thread: Thread) -> float:
+    return thread.read_bytes + 4096 * (thread.minor_faults + thread.major_faults)
+
+
+def _threads(rows: Sequence[Mapping[str, Any]], start_ns: int) -> Iterator[Thread]:
+    for row in rows:
+        if row["kind"] != "thread":
+            continue
+        wall = row["ended_ns"] - row["began_ns"]
+        run, ready = row["run"] or 0, row["ready"] or 0
+        seen = sum(row["off"].values())
+        off = max(0, wall - run - ready) if seen else 0  # where no look found it waiting, that stays the rest
+        blocked = {name: off * row["off"].get(name, 0) / seen / 1e6 if seen else 0.0 for name in _WAITS}
+        yield Thread(
+            pid=row["pid"],
+            tid=row["tid"],
+            comm=row["comm"],
+            began_ms=(row["began_ns"] - start_ns) / 1e6,
+            ended_ms=(row["ended_ns"] - start_ns) / 1e6,
+            run_ms=run / 1e6,
+            ready_ms=ready / 1e6,
+            blocked_ms=blocked,
+            copying_ms=0.0,
+            slept_ms=off * row["off"].get("asleep", 0) / seen / 1e6 if seen else 0.0,
+            samples={"user": row["user"] // _TICK_NS, "system": row["system"] // _TICK_NS},
+            looks=row["looks"],
+            read_bytes=row["rchar"] or 0,
+            device_bytes=row["read_bytes"] or 0,
+            reads=row["syscr"] or 0,
+            minor_faults=row["minor"] or 0,
+            major_faults=row["major"] or 0,
+            waits_fault=0,
+            waits_read=0,
+        )
+
+
+def _files(rows: Sequence[Mapping[str, Any]], start_ns: int) -> Iterator[File]:
+    for row in rows:
+        if row["kind"] != "file":
+            continue
+        unseen: dict[str, Any] = dict.fromkeys(
+            (
+                "faults", "forward", "backward", "near", "around", "around_bytes", "around_forward",
+                "around_backward", "around_near", "readahead_waited", "readahead_ahead", "readahead_backward",
+                "readahead_window", "gets", "get_bytes", "gets_backward", "thread_changes", "samples",
+            ),
+            0,
+        )  # fmt: skip
+        yield File(
+            pid=row["pid"],
+            device=row["device"],
+            inode=row["inode"],
+            path=row["path"],
+            whole_path=True,
+            size=row["size"],
+            began_ms=(row["began_ns"] - start_ns) / 1e6,
+            ended_ms=(row["ended_ns"] - start_ns) / 1e6,
+            cached_before=row["cached_first"],
+            cached_after=row["cached_last"],
+            evicted=row["evicted"],
+            watched=False,
+            mapped=row["mapped"],
+            came=(row["forward"], row["backward"], row["near"]),
+            **unseen,
+        )
