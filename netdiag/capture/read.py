@@ -28,6 +28,7 @@ from netdiag.capture.rows import JIFFIES_A_SECOND, Hellos, bursts, connections, 
 from netdiag.capture.sequence import Order, Piece, Sequences
 from netdiag.capture.sink import Datagram, DatagramSink, StreamSink
 from netdiag.capture.source import Input, Source, open_source
+from netdiag.capture.spool import Spool
 from netdiag.recording.format import StreamLayout
 from netdiag.recording.reader import Recording, Records
 from netdiag.values import rfc3339
@@ -84,6 +85,7 @@ class _Reader:
         self._datagram_sinks = datagram_sinks(wishes)
         self._sinks: tuple[StreamSink | DatagramSink, ...] = (*self._stream_sinks, *self._datagram_sinks)
         self._talks: dict[int, Talk] = {}
+        self._spool = Spool()
         self._runs: dict[str, list[Records]] = {"tcp_io": [], "tls_record": []}
         self._start: int | None = None
         self._end = self._size = 0
@@ -134,13 +136,9 @@ class _Reader:
         echoes(s, order, self._flows)
         found = self._talk(s, order)
         client = np.array([max(self._flows.all[number].client, 0) for number in s.flows.tolist()], np.int64)
-        self._add("tcp_io", bursts(s, order, client))
-        self._add("tcp_io", resent_rows(order.resent, self._flows))
-        self._add("tls_record", found.rows())
-
-    def _add(self, stream: str, rows: Records) -> None:
-        if len(rows):
-            self._runs[stream].append(rows)
+        self._spool.add("tcp_io", bursts(s, order, client))
+        self._spool.add("tcp_io", resent_rows(order.resent, self._flows))
+        self._spool.add("tls_record", found.rows())
 
     def _talk(self, s: Sorted, order: Order) -> Found:
         """Hand the new bytes of each connection to those who read them; return the TLS records."""
@@ -205,7 +203,7 @@ class _Reader:
         self._secrets()
         for number in list(self._talks):
             self._end_talk(number, self._flows.all[number].last_ns, found)
-        self._add("tls_record", found.rows())
+        self._spool.add("tls_record", found.rows())
         for flow in self._flows.all:
             if flow.client < 0:
                 _orient(flow, {})
@@ -214,6 +212,7 @@ class _Reader:
         """Return what was found; `unopened`: some secrets came too late for what they open."""
         self._within_time()
         start = self._start or 0
+        self._runs |= self._spool.runs()
         self._runs["tcp"] = [connections(self._flows, max(self._end, start))]
         layouts: dict[str, StreamLayout] = {name: layout(name) for name in ("tcp", "tcp_io", "tls_record")}
         facts: list[dict[str, Any]] = [*self._hellos.facts]
