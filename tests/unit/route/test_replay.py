@@ -44,11 +44,10 @@ def test_what_cannot_be_read_is_told(text, why):
 
 @pytest.mark.parametrize("inputs", ['{"baseline_ms": Infinity}', '{"baseline_ms": NaN}', '{"loads": {"FRA": NaN}}'])
 def test_what_is_no_number_is_refused(inputs: str) -> None:
-    probes = json.dumps(store.to_json(boomerang()))
+    head = '{"schema": "netdiag.route/1", "knowledge": {"ips": {}, "sources": []}, "probes": '
+    text = f'{head}{json.dumps(store.to_json(boomerang()))}, "inputs": {inputs}}}'
     with pytest.raises(InputUnreadable, match="inputs"):
-        replay.read(
-            f'{{"schema": "netdiag.route/1", "knowledge": {{"ips": {{}}, "sources": []}}, "probes": {probes}, "inputs": {inputs}}}'.encode()
-        )
+        replay.read(text.encode())
 
 
 JSON = st.recursive(
