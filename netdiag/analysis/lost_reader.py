@@ -60,8 +60,13 @@ def closed_unread(group: Group, rest: Sequence[Link]) -> Claim | None:
 def by_answers(claim: Claim, asked: Sequence[Asked]) -> Claim:
     """Return a client per call or thread as what it is where plaintext shows that it left before its answers ended.
 
-    `asked` are the group's requests. What had not come yet when the program closed never lies unread in a socket.
+    `asked` are the group's requests. What had not come yet when the program closed never lies unread in a socket. A
+    stream whose last event had been read was not cancelled, however little time all of it took.
     """
+    if claim.code == _CANCELLED:
+        finished = {call.link.row for call in asked if call.exact and (call.stream or {}).get("finished")}
+        if sum(link.row in finished for link in claim.lost) >= _NEARLY_ALL * len(claim.lost):
+            return replace(claim, code=_EARLY, note="the last event of their streams had been read, not their end")
     if claim.code not in ("reuse.client-per-call", "reuse.client-per-thread"):
         return claim
     last = {call.link.row: call for call in asked if call.exact and call.answered}

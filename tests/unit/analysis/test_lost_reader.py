@@ -162,6 +162,15 @@ def test_a_stream_whose_last_event_had_come_was_closed_early(stage):
     assert "reuse.stream-closed-early" in stage.codes()
 
 
+@pytest.mark.parametrize(("finished", "code"), [(True, "reuse.stream-closed-early"), (False, "reuse.cancelled")])
+def test_a_stream_that_came_at_once_was_not_cancelled_where_its_last_event_was_read(stage, finished, code):
+    cut(stage, 4, finished=finished)
+    for connection, turn in zip(stage.connections, stage.turns[1::2], strict=True):
+        connection |= {"unread": 120.0, "unread_close": True, "close": "rst"}
+        turn |= {"received_bytes": 9000.0}
+    assert code in stage.codes()
+
+
 def test_answers_that_were_read_are_those_of_a_client_per_call(stage):
     cut(stage, 4, whole=True)
     assert stage.codes() == ["reuse.client-per-call"]
