@@ -268,6 +268,53 @@ int weights_sample(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
+/* ---- memory that has to be freed first ---- */
+
+static __always_inline int reclaim_begins(void)
+{
+	struct nd_thread *t = current_thread();
+
+	if (t)
+		t->reclaiming = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline int reclaim_ends(void)
+{
+	struct nd_thread *t = current_thread();
+
+	if (!t || !t->reclaiming)
+		return 0;
+	t->e.reclaim += bpf_ktime_get_ns() - t->reclaiming;
+	t->e.reclaims++;
+	t->reclaiming = 0;
+	return 0;
+}
+
+SEC("tp_btf/mm_vmscan_direct_reclaim_begin")
+int BPF_PROG(weights_reclaim)
+{
+	return reclaim_begins();
+}
+
+SEC("tp_btf/mm_vmscan_direct_reclaim_end")
+int BPF_PROG(weights_reclaimed)
+{
+	return reclaim_ends();
+}
+
+SEC("tp_btf/mm_vmscan_memcg_reclaim_begin")
+int BPF_PROG(weights_group_reclaim)
+{
+	return reclaim_begins();
+}
+
+SEC("tp_btf/mm_vmscan_memcg_reclaim_end")
+int BPF_PROG(weights_group_reclaimed)
+{
+	return reclaim_ends();
+}
+
 /* ---- copies to a GPU ---- */
 
 enum source_of { FROM_MEMORY = 0, FROM_FILE = 1, FROM_DEVICE = 2 };

@@ -161,6 +161,7 @@ def _thread(load: Load, thread: Thread) -> dict[str, Any]:
         "reads": thread.reads,
         "read_bytes": thread.read_bytes,
         "device_bytes": thread.device_bytes,
+        "reclaim_ms": _number(thread.reclaim_ms),
     }
 
 

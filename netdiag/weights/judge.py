@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from netdiag.findings import Finding, Severity
+from netdiag.weights import host
 from netdiag.weights.case import Case
 from netdiag.weights.program import CHECKS
 from netdiag.weights.waits import hidden, inputs
@@ -29,6 +30,9 @@ def judge(case: Case) -> list[Finding]:
     waited = list(inputs(case))
     found += waited
     found += [one for check in CHECKS for one in check(case)]
+    touched = any(one.code == "weights.destination-first-touch" for one in found)
+    around = [one for check in host.CHECKS for one in check(case)]
+    found += [one for one in around if not (touched and one.code == "weights.no-huge-pages")]
     if not any(one.severity is not Severity.INFO for one in waited):
         found += hidden(case)
     return order(found)

@@ -43,6 +43,8 @@ class Thread:
     major_faults: int
     waits_fault: int
     waits_read: int
+    reclaim_ms: float | None = None
+    """Time in which it had to free memory first, part of the others; None = not seen."""
     looks: int | None = None
     """How often it was found off the processor by looks at /proc; None: every switch was seen."""
 
@@ -72,6 +74,8 @@ class Requests:
     """Requests by size: `4k` = up to 4 KiB, …, `1m`, `more`."""
     began_ms: float
     ended_ms: float
+    course: tuple[tuple[int, float], ...] = ()
+    """(bytes asked, latency in all, ms) at times, cumulative."""
 
     @property
     def mean_bytes(self) -> float | None:

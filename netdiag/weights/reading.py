@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ _SIZES = {
     "above_1m": "more",
 }
 _PARTS = 12
+_MOST_UNANSWERED = 64
 
 
 def load_of(recording: Recording) -> Load:
@@ -124,14 +125,21 @@ def _threads(records: Records, start: int) -> Iterator[Thread]:
             major_faults=int(one["major_faults"]),
             waits_fault=int(one["waits_fault"]),
             waits_read=int(one["waits_read"]),
+            reclaim_ms=float(one["reclaim"]) * _MS if "reclaim" in (records.dtype.names or ()) else None,
         )
 
 
 def _files(recording: Recording, records: Records, start: int) -> Iterator[File]:
     paths = {(int(p["device"]), int(p["inode"])): _path(p) for p in _rows(recording, "weights_path")}
     asked: dict[tuple[int, int], list[Requests]] = {}
-    for one in _last(_records(recording, "weights_request"), "device", "inode", "tgid", "source"):
-        asked.setdefault((int(one["device"]), int(one["inode"])), []).append(_requests(one, start))
+    course: dict[tuple[int, ...], list[tuple[int, float]]] = {}
+    group = ("device", "inode", "tgid", "source")
+    for one in _rows(recording, "weights_request"):
+        of = course.setdefault(tuple(int(one[name]) for name in group), [])
+        of.append((int(one["bytes"]), float(one["latency"]) * _MS))
+    for one in _last(_records(recording, "weights_request"), *group):
+        made = _requests(one, start, course[tuple(int(one[name]) for name in group)])
+        asked.setdefault((int(one["device"]), int(one["inode"])), []).append(made)
     for one in _last(records, "device", "inode", "tgid"):
         key = (int(one["device"]), int(one["inode"]))
         path, whole = paths.get(key, (f"inode {key[1]}", False))
@@ -170,7 +178,7 @@ def _files(recording: Recording, records: Records, start: int) -> Iterator[File]
         )
 
 
-def _requests(one: Any, start: int) -> Requests:
+def _requests(one: Any, start: int, course: Sequence[tuple[int, float]]) -> Requests:
     count = int(one["requests"])
     return Requests(
         source=_SOURCES.get(int(one["source"]), "device"),
@@ -180,11 +188,17 @@ def _requests(one: Any, start: int) -> Requests:
         answered=int(one["answered"]),
         latency_ms=float(one["latency"]) * _MS,
         latency_max_ms=float(one["latency_max"]) * _MS,
-        depth=float(one["depth"]) / count if count else None,
+        depth=_depth(float(one["depth"]) / count, count - int(one["answered"])) if count else None,
         sizes={name: int(one[member]) for member, name in _SIZES.items() if one[member]},
         began_ms=(int(one["began"]) - start) * _MS,
         ended_ms=(int(one["time"]) - start) * _MS,
+        course=tuple(course),
     )
+
+
+def _depth(mean: float, unanswered: int) -> float | None:
+    """Return how many requests were under way, at least: one whose end was not seen counts as under way for good."""
+    return max(1.0, mean - unanswered) if unanswered <= _MOST_UNANSWERED else None
 
 
 def _path(record: Any) -> tuple[str, bool]:

@@ -16,6 +16,8 @@ __all__ = ["hidden", "inputs"]
 
 _BLOCKED = 0.30
 """A load that waited for less of its time is not held up by that."""
+_LAZY = 5.0
+"""A first pass that takes so many times as long as the second fetches from further away."""
 _FAULTS = ("faults", "around")
 
 
@@ -54,6 +56,9 @@ def _input(case: Case, file: File) -> Finding | None:  # noqa: C901, PLR0911 - o
     }
     if asked.source == "fuse":
         facts["kind"] = facts["kind"] if "fuse" in facts["kind"] else f"{facts['kind']} over FUSE"
+    lazy = _lazy(case, file, asked, cost, facts)
+    if lazy is not None:
+        return lazy
     thrash = _thrash(case, file, asked, cost, facts)
     if thrash is not None:
         return thrash
@@ -98,6 +103,27 @@ def _input(case: Case, file: File) -> Finding | None:  # noqa: C901, PLR0911 - o
             values={**facts, "window": size(window)}, what_if=after(case, asked, 4 * MIB, 2),
         )  # fmt: skip
     return None
+
+
+def _lazy(case: Case, file: File, asked: Requests, cost: float, facts: Mapping[str, str]) -> Finding | None:
+    """Return the finding of a file that came twice, slowly at first and fast then: it was fetched from afar."""
+    if asked.bytes < 1.8 * file.size:
+        return None
+    first = next(((came, took) for came, took in asked.course if came >= 0.95 * file.size), None)
+    if first is None or first[0] > 1.25 * file.size or not 0 < first[1] < asked.latency_ms:
+        return None
+    each = first[1] / first[0]
+    again = (asked.latency_ms - first[1]) / (asked.bytes - first[0])
+    if each < _LAZY * again:
+        return None
+    whole = each * file.size
+    return finding(
+        case, "weights.lazy-volume", file, cost_ms=cost * (1 - again / each) * first[1] / asked.latency_ms,
+        confidence=0.75,
+        values={**facts, "times": f"{each / again:.0f}", "first": format_ms(whole),
+                "second": format_ms(again * file.size)},
+        what_if="read once before, as fast as the second time",
+    )  # fmt: skip
 
 
 def _again(case: Case, file: File) -> Finding | None:

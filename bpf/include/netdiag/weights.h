@@ -47,6 +47,8 @@ struct weights_thread_event {
 	nd_bytes copy_file_bytes; /* from mappings of files */
 	nd_bytes copy_device_bytes; /* from memory that a driver mapped: pinned */
 	__u64 copies_small; /* of under 256 KiB */
+	nd_duration_ns reclaim; /* freeing memory before it got any: part of the others */
+	__u64 reclaims;
 	__u32 sampled_user;
 	__u32 sampled_fault;
 	__u32 sampled_read;

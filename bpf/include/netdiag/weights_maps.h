@@ -27,6 +27,7 @@ struct nd_thread {
 	__u64 base_read_bytes, base_device_bytes, base_reads, base_minor, base_major;
 	__u64 inode; /* file that it last touched */
 	__u64 copy_bytes; /* of the copy that it is in */
+	__u64 reclaiming; /* since when, 0 = not */
 	__u8 copying;
 	__u8 from; /* enum source_of */
 	__u8 reserved[6];

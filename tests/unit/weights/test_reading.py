@@ -107,3 +107,14 @@ def test_losses_that_nobody_counted_are_unknown():
 
 def test_a_recording_that_breaks_off_lasts_to_its_last_record():
     assert load_of(loads.builder().recording(end=None)).span_ms == 2_000.0
+
+
+@pytest.mark.parametrize(("unanswered", "depth"), [(0, 2.0), (1, 1.0), (5, 1.0), (200, None)])
+def test_a_request_whose_end_was_not_seen_makes_no_depth(unanswered: int, depth: float | None) -> None:
+    made = loads.builder()
+    made.record(
+        "weights_request", time=START_NS + 2_000_000_000, began=START_NS, inode=7, bytes=32 * loads.MIB, requests=256,
+        answered=256 - unanswered, latency=512_000_000, depth=512, device=1, source=1,
+    )  # fmt: skip
+    (file,) = load_of(made.recording()).files
+    assert file.requests[0].depth == depth
