@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from netdiag.cli.weights_look import Looks
     from netdiag.processes import Target
     from netdiag.tracing.request import TraceRequest, TraceResult
+    from netdiag.weights.model import Load
 
 __all__ = ["ASSERTED", "command"]
 
@@ -64,6 +65,15 @@ class _Weights(click.Command):
     help="light: kernel programs; procfs: /proc alone, without rights; auto: light where it can be.",
 )
 @click.option(
+    "--verify",
+    metavar="[ask|read|cold]",
+    type=click.Choice(("ask", "read", "cold")),
+    is_flag=False,
+    flag_value="ask",
+    help="Measure what the advice brings on the same file. ask: ask before it is read again; read: yes; cold: "
+    "and its pages may leave memory for that.",
+)
+@click.option(
     "--if-unavailable",
     type=click.Choice(("run", "fail")),
     help="What to do with CMD where no probe can load. [default: look by /proc alone]",
@@ -107,7 +117,7 @@ def command(*, target: Target, argv: tuple[str, ...], output: Output, **chosen: 
     finally:
         looks.stop()
     try:
-        return _finish(looks, result, output)
+        return _finish(looks, result, output, chosen["verify"])
     except NetdiagError as error:
         error.exit_code = result.command_status or error.exit_code
         raise
@@ -157,24 +167,25 @@ def _check(request: TraceRequest, output: Output) -> None:
         raise UsageError(f"--save {request.save}: there is no such folder")
 
 
-def _finish(looks: Looks, result: TraceResult, output: Output) -> int:
+def _finish(looks: Looks, result: TraceResult, output: Output, verify: str | None = None) -> int:
     from netdiag.cli.results import gate, say
     from netdiag.cli.trace import exit_status, farewell
 
     gated = 0
     ran = result.command_status not in (126, 127)
     if ran and (result.recording is not None or looks.alone):
-        document = _document(looks, result, output)
+        document = _document(looks, result, output, verify)
         _write(document, output, to_stderr=bool(looks.request.command))
         gated = gate(document, output)
     say(farewell(looks.request, result))
     return exit_status(result, gated)
 
 
-def _document(looks: Looks, result: TraceResult, output: Output) -> dict[str, Any]:
+def _document(looks: Looks, result: TraceResult, output: Output, verify: str | None = None) -> dict[str, Any]:
     from datetime import UTC, datetime
 
     from netdiag import config
+    from netdiag.cli.weights_verify import verified
     from netdiag.weights.document import build
     from netdiag.weights.gpus import claims, gpus_of, phases_of, to_json
     from netdiag.weights.judge import order
@@ -197,7 +208,14 @@ def _document(looks: Looks, result: TraceResult, output: Output) -> dict[str, An
         gpus=[to_json(gpu) for gpu in gpus],
         phases=next((some for gpu in gpus if (some := phases_of(gpu))), []),
         missing=[*missing, *looks.missing()],
+        verified=verified(reported, verify, _largest(examined.load)) if verify else (),
     )
+
+
+def _largest(load: Load) -> str | None:
+    from netdiag.weights.case import is_weights
+
+    return next((file.path for file in load.files if is_weights(file) and file.path.startswith("/")), None)
 
 
 def _write(document: Mapping[str, Any], output: Output, *, to_stderr: bool) -> None:

@@ -11,7 +11,7 @@ from netdiag.render import Options
 from netdiag.render.layout import Paper, wrap
 from netdiag.render.words import percent, seconds, span, unit
 from netdiag.text import cut_middle, fit, safe
-from netdiag.units import UNKNOWN, format_bytes, format_count
+from netdiag.units import UNKNOWN, format_bytes, format_count, format_ms
 
 __all__ = ["PARTS", "headline", "render", "weights_of"]
 
@@ -74,6 +74,14 @@ def render(document: Mapping[str, Any], options: Options) -> str:
         _finding(paper, one, document)
     if not loud:
         paper.line("nothing  No cause stands out.")
+    for one in document["verified"]:
+        took = f"{format_ms(one['before_ms'])} → {format_ms(one['after_ms'])}"
+        state = one["state"].replace("-", " ")
+        paper.labelled(
+            "verified",
+            f"{took} for {format_bytes(one['bytes'])} of {safe(one['file'].rsplit('/', 1)[-1])}, {state}: "
+            f"{one['before']} → {one['after']} ({one['code']})",
+        )
     _table(paper, document)
     _gpus(paper, document)
     if document["phases"]:

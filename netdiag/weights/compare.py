@@ -23,7 +23,7 @@ from netdiag.errors import InputUnreadable, NetdiagError
 from netdiag.units import format_bytes, format_ms
 from netdiag.weights.residency import residency
 
-__all__ = ["METHODS", "Run", "compare", "to_json", "why"]
+__all__ = ["METHODS", "Run", "compare", "forget", "in_child", "to_json", "why"]
 
 _PIECE = 1 << 20
 _REPEATS = 3
@@ -112,7 +112,7 @@ def compare(path: Path, *, cold: bool = False, repeats: int = _REPEATS) -> list[
         runs = []
         if cold:
             with _copy(path, size) as copy:
-                runs += [_best(name, "cold", copy, size, repeats, prepare=_forget) for name in METHODS]
+                runs += [_best(name, "cold", copy, size, repeats, prepare=forget) for name in METHODS]
         _read_reused(fd, size)
         runs += [_best(name, "warm", fd, size, repeats) for name in METHODS]
         return runs
@@ -137,7 +137,8 @@ def _copy(path: Path, size: int) -> Iterator[int]:
         raise NetdiagError(f"no copy could be made in {folder}: {error.strerror}") from error
 
 
-def _forget(fd: int) -> None:
+def forget(fd: int) -> None:
+    """Bring the pages of a file out of memory, those that nobody has mapped or changed."""
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
@@ -147,13 +148,14 @@ def _best(name: str, state: str, fd: int, size: int, repeats: int, prepare: Call
         if prepare is not None:
             prepare(fd)
         held = residency(fd)
-        measured = _in_child(lambda: METHODS[name][1](fd, size))
+        measured = in_child(lambda: METHODS[name][1](fd, size))
         cached = None if held is None else min(held.cached / size, 1.0)
         found.append(Run(method=name, state=state, cached=cached, **measured))
     return min(found, key=lambda run: run.ms)
 
 
-def _in_child(action: Callable[[], None]) -> dict[str, Any]:
+def in_child(action: Callable[[], None]) -> dict[str, Any]:
+    """Do it in a process of its own; return what it took: ms, user_ms, system_ms, faults, device_bytes."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -38,7 +38,7 @@ class Source(Protocol):
         """Facts of a kind."""
 
 
-def build(
+def build(  # noqa: PLR0913 - what others measured beside the load
     source: Source,
     load: Load,
     memory: Memory,
@@ -48,6 +48,7 @@ def build(
     gpus: Sequence[Mapping[str, Any]] = (),
     phases: Sequence[Mapping[str, Any]] = (),
     missing: Sequence[tuple[str, str]] = (),
+    verified: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Return the document of one load."""
     header = source.header
@@ -78,6 +79,7 @@ def build(
         "limit": _limit(load, said),
         "gpus": list(gpus),
         "restart": _restart(load, memory),
+        "verified": list(verified),
         "findings": [finding.to_json() for finding in findings],
         "ignored": list(ignored),
         "summary": {
