@@ -316,8 +316,12 @@ def _truncated(case: Case, group: Group, calls: Sequence[Asked], streams: Sequen
     """Answers whose connection the other side ended before they were whole."""
     pieces = {stream.call.row: stream for stream in streams}
     # an answer of one piece that a reset cut is `tcp.reset`'s
-    whole = [call for call in calls if call.exact and _cut(call)]
-    cut = [call for call in whole if call.link.close != "rst" or call.stream is not None or call.row in pieces]
+    broken = [call for call in calls if call.exact and _cut(call)]
+    cut = [
+        call
+        for call in broken
+        if call.link.close != "rst" or call.stream is not None or call.row in pieces or _reset_alone(call)
+    ]
     cut += _cut_by_size(case, [call for call in calls if not call.exact and call.row in pieces])
     if not cut:
         return None
@@ -330,7 +334,7 @@ def _truncated(case: Case, group: Group, calls: Sequence[Asked], streams: Sequen
         of=len(calls),
         confidence=certainty(cut, 0.95, 0.6),
         cost_ms=sum(call.total_ms for call in cut if known(call.total_ms)),
-        cause="reset" if all(call.link.close == "rst" for call in cut) else "closed",
+        cause="reset" if all(call.link.close == "rst" or _reset_alone(call) for call in cut) else "closed",
         note="" if told else "no content was seen: the last record is none that ends other streams",
         breaks=True,
         calls=len(calls),
@@ -341,8 +345,17 @@ def _truncated(case: Case, group: Group, calls: Sequence[Asked], streams: Sequen
     )
 
 
+def _reset_alone(call: Asked) -> bool:
+    """The server gave up this answer of HTTP/2 and kept the connection."""
+    return call.protocol == "h2" and call.error == "reset by the server"
+
+
 def _cut(call: Asked) -> bool:
-    if not call.answered or call.complete is not False or call.link.closed_by != "remote":
+    if not call.answered or call.complete is not False:
+        return False
+    if _reset_alone(call):
+        return True
+    if call.link.closed_by != "remote":
         return False
     # what the program did not read may have been the rest, and then all had been sent
     return _last_of_link(call) and (call.link.close == "rst" or not left_unread(call.link))
@@ -381,6 +394,7 @@ def _at_its_end(call: Asked) -> bool:
 
 
 def _ending(call: Asked, stream: Streams | None) -> str:
-    how = "a reset" if call.link.close == "rst" else "the server's close"
+    reset = call.link.close == "rst"
+    how = "a reset of its stream" if _reset_alone(call) else "a reset" if reset else "the server's close"
     count = f" after {_many(len(stream.pieces), 'piece')}" if stream else ""
     return f"cut off by {how}{count}, {milliseconds(call.total_ms)} after it began" if known(call.total_ms) else how

@@ -216,6 +216,16 @@ def test_what_its_program_left_unread_is_not_cut(calls, close, cut):
     assert ("stream.truncated" in calls.codes()) is cut
 
 
+@pytest.mark.parametrize(("error", "cut"), [("reset by the server", True), ("cancelled", False), (None, False)])
+def test_a_stream_of_http2_that_is_reset_alone_is_cut_though_its_connection_goes_on(calls, error, cut):
+    row = calls.connection()
+    calls.stream(row, 0, [20.0] * 19, complete=False, protocol="h2", error=error)
+    calls.stream(row, 1000, protocol="h2")
+    assert ("stream.truncated" in calls.codes()) is cut
+    if cut:
+        assert calls.only("stream.truncated").cause == "reset"
+
+
 def test_a_stream_that_its_client_left_is_not_cut(calls):
     row = calls.connection(closed_by="local", close="fin", closing_at=485.0)
     calls.stream(row, 0, [20.0] * 19, complete=False)
