@@ -59,3 +59,13 @@ def test_an_answer_cut_off_begins_with_the_first_record(lag):
     assert made.chunks["at_ns"].to_numpy() / 1e6 == pytest.approx([60.2, 80, 100])
     assert made.chunks["token_ns"].to_numpy() / 1e6 == pytest.approx([60.2, 80, 100])
     assert made.requests["wait_ms"].tolist() == pytest.approx([50])
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_an_answer_may_end_with_a_record_of_an_alerts_size(length):
+    said = [Said(at=10, chunks=[(60.0, length, 7, 1)])]
+    script = Script()
+    script.conversation(script.connection(said), said, how="handshake")
+    requests = build(script.recording()).requests
+    assert requests["source"].tolist() == ["plaintext"]
+    assert requests["connection"].tolist() == [0]
