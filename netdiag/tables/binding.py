@@ -77,7 +77,7 @@ class _Lanes:
 
     def __init__(self, flights: Flights) -> None:
         self._f = flights
-        # in TLS 1.3 a last record of two bytes may be a closing alert or the end of an answer: offsets that need it tell
+        # in TLS 1.3 a last record of two bytes may be a closing alert or the end of an answer: offsets tell
         held = flights.data | (flights.alert & flights.app)
         self._index = {client: np.flatnonzero(held & (flights.client == client)) for client in (True, False)}
         self._row = {client: flights.row[index] for client, index in self._index.items()}
