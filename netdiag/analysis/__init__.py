@@ -101,6 +101,7 @@ def examine(tables: Tables, options: Options | None = None) -> Report:
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             # one analysis that stumbles over odd tables must not take the others' findings with it
             failures.append(Failure(analysis=analysis.__module__, reason=f"{type(error).__name__}: {error}"))
+        case.rows.relax()
     if tables.lossy or tables.truncated:
         found = [replace(finding, confidence=round(finding.confidence * _LOSSY, 2)) for finding in found]
     try:

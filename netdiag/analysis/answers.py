@@ -7,13 +7,14 @@ Judges nothing but that: whether a reset of the other side met an answer that wa
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from netdiag.analysis.http_rows import blocks
 from netdiag.analysis.links import Link, changed, known
 
 if TYPE_CHECKING:
@@ -33,8 +34,13 @@ _STREAM_MS = 5000.0
 
 def with_answers(links: Sequence[Link], bursts: pd.DataFrame) -> tuple[Link, ...]:
     """Return the connections with the pieces of their answers counted, and with `farewell` and `cut_off` settled."""
-    pieces, farewells = _received(bursts)
-    counted = [_counted(link, pieces[link.row]) if link.row in pieces else link for link in links]
+    counted, farewells = list(links), set[int]()
+    places = {link.row: place for place, link in enumerate(links)}
+    for block in blocks(bursts["connection"].to_numpy()):
+        pieces, greeted = _received(bursts.iloc[block])
+        farewells |= greeted
+        for row in pieces.keys() & places.keys():
+            counted[places[row]] = _counted(counted[places[row]], pieces[row])
     told = [changed(link, farewell=True) if link.row in farewells or _unread_alert(link) else link for link in counted]
     whole = _whole_sizes(told)
     return tuple(
@@ -42,7 +48,7 @@ def with_answers(links: Sequence[Link], bursts: pd.DataFrame) -> tuple[Link, ...
     )
 
 
-_Pieces = tuple[list[float], list[float]]
+_Pieces = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def _received(bursts: pd.DataFrame) -> tuple[dict[int, _Pieces], set[int]]:
@@ -56,7 +62,7 @@ def _received(bursts: pd.DataFrame) -> tuple[dict[int, _Pieces], set[int]]:
     mine = np.flatnonzero(came & ~notify)
     mine = mine[np.argsort(row[mine], kind="stable")]
     starts = np.flatnonzero(np.diff(row[mine], prepend=-1))
-    begins, ends, until = began[mine].tolist(), ended[mine].tolist(), [*starts[1:].tolist(), len(mine)]
+    begins, ends, until = began[mine], ended[mine], [*starts[1:].tolist(), len(mine)]
     pieces = {
         one: (begins[start:end], ends[start:end])
         for one, start, end in zip(row[mine[starts]].tolist(), starts.tolist(), until, strict=False)
@@ -70,10 +76,8 @@ def _counted(link: Link, pieces: _Pieces) -> Link:
         return link
     begins, ends = pieces
     until = [*(call.began_ns for call in link.calls[1:]), math.inf]
-    counts = [
-        bisect_right(begins, end) - bisect_left(ends, call.first_byte_ns) if call.answered else 0
-        for call, end in zip(link.calls, until, strict=True)
-    ]
+    first = np.array([call.first_byte_ns for call in link.calls])
+    counts = (np.searchsorted(begins, until, side="right") - np.searchsorted(ends, first, side="left")).tolist()
     calls = [
         replace(call, received_bursts=float(max(1, count))) if call.answered else call
         for call, count in zip(link.calls, counts, strict=True)

@@ -3,20 +3,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from netdiag.analysis.links import number
+from netdiag.tables import kept
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from netdiag.tables import Tables
 
-__all__ = ["Index", "Rows"]
+__all__ = ["Index", "Rows", "blocks"]
+
+
+_BLOCK = 1 << 17
+"""Rows that are looked at together, so that what is made of them takes some megabytes."""
+
+
+def blocks(keys: NDArray[np.int64]) -> Iterator[slice]:
+    """Yield stretches of a table that hold all rows of each of their numbers; one stretch where it is in no order."""
+    if len(keys) <= _BLOCK or not bool(np.all(keys[1:] >= keys[:-1])):
+        yield slice(0, len(keys))
+        return
+    low = 0
+    while low < len(keys):
+        high = int(np.searchsorted(keys, keys[min(low + _BLOCK, len(keys)) - 1], side="right"))
+        yield slice(low, high)
+        low = high
 
 
 class Rows:
@@ -29,8 +45,7 @@ class Rows:
         self._keys = keys if self._order is None else keys[self._order]
         self._frame = frame
         self._columns: dict[str, Any] = {}
-        self._numbers: dict[str, NDArray[np.float64]] = {}
-        self._received: NDArray[np.bool_] | None = None
+        self._names: dict[str, Any] = {}
         self._spans: dict[float, tuple[int, int]] | None = None
 
     def __bool__(self) -> bool:
@@ -42,23 +57,21 @@ class Rows:
         low, high = self._span(key)
         if low == high:
             return []
-        return list(zip(*(self._column(name)[low:high].tolist() for name in names), strict=True))
+        return list(zip(*(self._cells(name, low, high) for name in names), strict=True))
 
     def part(self, key: float, name: str) -> NDArray[np.float64]:
         """Return one column of the rows with that number as numbers, NaN where there is none."""
-        if name not in self._numbers:
-            whole = self._column(name)
-            plain = whole.dtype.kind in "fiub"
-            self._numbers[name] = whole.astype(np.float64) if plain else np.array([number(one) for one in whole], float)
         low, high = self._span(key)
-        return self._numbers[name][low:high]
+        cells = self._column(name)[low:high]
+        if cells.dtype.kind in "fiub":
+            return np.asarray(cells, np.float64)
+        return np.array([number(one) for one in cells], float)
 
     def received(self, key: float) -> NDArray[np.bool_]:
         """Tell which of the rows with that number are of what came in."""
-        if self._received is None:
-            self._received = np.asarray(self._column("direction") == "receive", bool)
         low, high = self._span(key)
-        return self._received[low:high]
+        cells = self._column("direction")[low:high]
+        return np.asarray(cells == self._code("direction", "receive"), bool)
 
     def _span(self, key: float) -> tuple[int, int]:
         if self._spans is None:
@@ -68,9 +81,24 @@ class Rows:
             self._spans = dict(zip(keys[starts].tolist(), zip(starts.tolist(), ends, strict=False), strict=True))
         return self._spans.get(key, (0, 0))
 
+    def _cells(self, name: str, low: int, high: int) -> list[Any]:
+        cells: list[Any] = self._column(name)[low:high].tolist()
+        return [self._names[name][cell] for cell in cells] if name in self._names else cells
+
+    def _code(self, name: str, cell: str) -> Any:
+        """Return what stands for a text in a column."""
+        return self._names[name].index(cell) if name in self._names else cell
+
     def _column(self, name: str) -> Any:
+        """Return a column in order of the numbers; one with few texts as their numbers in `_names`."""
         if name not in self._columns:
-            whole = np.full(len(self._keys), None) if name not in self._frame else self._frame[name].to_numpy()
+            if name not in self._frame:
+                whole = np.full(len(self._keys), None)
+            elif isinstance(values := self._frame[name].array, pd.Categorical):
+                whole = np.asarray(values.codes)
+                self._names[name] = [*values.categories, None]  # -1, none, is the last
+            else:
+                whole = self._frame[name].to_numpy()
             self._columns[name] = whole if self._order is None else whole[self._order]
         return self._columns[name]
 
@@ -97,3 +125,7 @@ class Index:
         if name not in self._made:
             self._made[name] = Rows(getattr(self._tables, name), self._keys[name])
         return self._made[name]
+
+    def relax(self) -> None:
+        """Let go of what was looked at of tables that lie in files."""
+        kept.relax((self._tables.bursts, self._tables.records))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netdiag.analysis.http_rows import blocks
 from netdiag.analysis.links import Link, changed
 
 if TYPE_CHECKING:
@@ -25,15 +26,19 @@ def with_late(links: Sequence[Link], records: pd.DataFrame) -> tuple[Link, ...]:
     """Return the connections with the bytes that came after their program's own close; unknown without records."""
     if not len(records):
         return tuple(links)
-    row, at, length = (records[name].to_numpy() for name in ("connection", "at_ns", "length"))
     closed = np.array([link.closing_ns if link.closed_by == "local" else np.nan for link in links])
-    late = (at > closed[row]) & (records["type"] == _APPLICATION_DATA).to_numpy() & (length != _ALERT_13)
-    late[late] = (records["direction"].to_numpy()[late] == "receive").astype(bool)
-    found: dict[int, float] = dict.fromkeys(np.unique(row).tolist(), 0.0)
+    found: dict[int, float] = {}
     last = np.full(len(links), np.nan)
-    for one, size, when in zip(row[late].tolist(), length[late].tolist(), at[late].tolist(), strict=True):
-        found[one] += size + _HEADER
-        last[one] = np.fmax(last[one], (when - closed[one]) / 1e6)
+    for block in blocks(records["connection"].to_numpy()):
+        part = records.iloc[block]
+        row, at, length = (part[name].to_numpy() for name in ("connection", "at_ns", "length"))
+        late = at > closed[row]
+        late &= (part["type"] == _APPLICATION_DATA).to_numpy() & (length != _ALERT_13)
+        late[late] = (part["direction"][late] == "receive").to_numpy()
+        found |= dict.fromkeys(np.unique(row).tolist(), 0.0)
+        for one, size, when in zip(row[late].tolist(), length[late].tolist(), at[late].tolist(), strict=True):
+            found[one] += size + _HEADER
+            last[one] = np.fmax(last[one], (when - closed[one]) / 1e6)
     return tuple(
         changed(link, late_bytes=found[link.row], late_ms=float(last[link.row])) if link.row in found else link
         for link in links

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -56,8 +58,20 @@ def flag(value: Any) -> bool | None:
 
 
 def column(frame: pd.DataFrame, name: str) -> list[Any]:
-    """Return a column as a list of Python values, all None when the table has no such column."""
-    return frame[name].tolist() if name in frame.columns else [None] * len(frame)
+    """Return a column as a list of Python values, all None when the table has no such column.
+
+    All its NaN are one object: of millions of cells many are.
+    """
+    if name not in frame.columns:
+        return [None] * len(frame)
+    cells: list[Any] = frame[name].tolist()
+    if frame[name].dtype.kind == "f":
+        unknown = np.flatnonzero(np.isnan(frame[name].to_numpy())).tolist()
+        if len(unknown) == len(cells):
+            return [NAN] * len(cells)
+        for place in unknown:
+            cells[place] = NAN
+    return cells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from netdiag.analysis import http_rows
 from netdiag.analysis.http_rows import Index, Rows
 from netdiag.testing import burst, tables
 
@@ -31,3 +33,23 @@ def test_tables_by_name():
     index = Index(tables(bursts=[burst(0, "send", 1), burst(1, "send", 2)]))
     assert index["bursts"].of(1, "direction") == [("send",)]
     assert index["bursts"] is index["bursts"]
+
+
+def test_blocks_hold_all_rows_of_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_rows, "_BLOCK", 4)
+    keys = np.array([0, 0, 1, 2, 2, 2, 2, 2, 2, 5, 6, 7])
+    found = list(http_rows.blocks(keys))
+    assert [number for block in found for number in range(block.start, block.stop)] == list(range(len(keys)))
+    assert len(found) > 1
+    assert not set.intersection(*(set(keys[block].tolist()) for block in found[:2]))
+    assert list(http_rows.blocks(keys[::-1])) == [slice(0, len(keys))]
+    assert list(http_rows.blocks(keys[:0])) == [slice(0, 0)]
+
+
+def test_texts_that_are_kept_as_numbers_are_texts() -> None:
+    ways = pd.Categorical(["send", "receive", None, "send"], categories=["send", "receive"])
+    table = pd.DataFrame({"connection": [1, 1, 1, 2], "direction": ways, "bytes": [1, 2, 3, 4]})
+    rows = Rows(table, "connection")
+    assert rows.of(1.0, "direction", "bytes") == [("send", 1), ("receive", 2), (None, 3)]
+    assert rows.received(1.0).tolist() == [False, True, False]
+    assert rows.part(2.0, "bytes").tolist() == [4.0]
