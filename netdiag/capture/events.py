@@ -16,6 +16,7 @@ __all__ = ["Events"]
 
 Ints = NDArray[np.int64]
 
+_HALF = 1 << 31
 _COPY_NS = 1_000_000
 """The same SYN again within this is one that was captured twice."""
 _MSS, _MSS_BYTES = 2, 4
@@ -46,11 +47,11 @@ class Events:
         for index, number, direction, at, flags in rows:
             flow = everyone[number]
             if flags & RST:
-                self._reset(flow, direction, at)
+                self._reset(flow, direction, at, self._places(s, index))
             elif flags & SYN:
                 self._open(s, flow, index, direction, at, flags)
             else:
-                self._close(flow, direction, at, bare=int(s.length[index]) == 0)
+                self._close(flow, direction, at, self._places(s, index), bare=int(s.length[index]) == 0)
         self._answer(s)
         self._probes(s, order, self._windows(s))
 
@@ -109,19 +110,40 @@ class Events:
         elif len(theirs):  # the client's packets are not in the file
             flow.established_ns = flow.answer_ns or int(s.time[start + int(theirs[0])])
 
-    def _reset(self, flow: Flow, direction: int, at: int) -> None:
+    def _places(self, s: Sorted, index: int) -> tuple[int, int]:
+        """Return how far its side had spoken before a segment, and how far it had heard the other; -1 = not known."""
+        number, direction = int(s.flow[index]), int(s.direction[index])
+        found = []
+        for side, value, known in (
+            (direction, int(s.seq[index]), True),
+            (1 - direction, int(s.ack[index]), bool(s.flags[index] & ACK)),
+        ):
+            base = int(self._flows.base[number, side])
+            ahead = (value - base - int(self._flows.next[number, side]) + _HALF) % (2 * _HALF) - _HALF
+            found.append(ahead + int(self._flows.next[number, side]) if known and base >= 0 else -1)
+        return found[0], found[1]
+
+    def _reset(self, flow: Flow, direction: int, at: int, places: tuple[int, int]) -> None:
         if flow.ended_ns:
             return
-        flow.broken_ns = flow.broken_ns or at
+        flow.broken_ns, flow.broken = flow.broken_ns or at, places if direction == 0 else places[::-1]
         flow.ended_ns = at
-        if flow.syns and not flow.answer_ns and not flow.established_ns and direction != flow.client:
-            flow.refused = True
+        flow.refused = flow.syns > 0 and not flow.answer_ns and direction != flow.client
+        if flow.closing_ns:
             return
-        if not flow.closing_ns:
-            flow.closing_ns, flow.closing, flow.reset = at, direction, True
+        flow.closing_ns, flow.closing = at, direction
+        for side in (1 - direction, direction):  # a FIN that the file lacks counts as one byte
+            heard = max(int(self._flows.acked[flow.number, side]), flow.broken[side])
+            if heard == self._flows.next[flow.number, side] + 1:
+                flow.fins[side], flow.closing = at, side
+                return
+        flow.reset = True
 
-    def _close(self, flow: Flow, direction: int, at: int, *, bare: bool) -> None:
+    def _close(self, flow: Flow, direction: int, at: int, places: tuple[int, int], *, bare: bool) -> None:
         """Take a FIN; `bare`: without data, so that only this tells that it was sent again."""
+        if flow.reset and 0 <= places[0] < flow.broken[direction]:
+            # the RST knows of it: it was sent later, and came into the file before
+            flow.closing, flow.reset = direction, False
         before = flow.last_fins[direction]
         if before and bare and at - before > _COPY_NS:
             self._flows.resent[flow.number, direction] += 1

@@ -58,6 +58,8 @@ class Flow:
     last_fins: list[int] = field(default_factory=lambda: [0, 0])
     broken_ns: int = 0
     """The first RST."""
+    broken: tuple[int, int] = (-1, -1)
+    """How far it says that each direction had spoken, a FIN counted; -1 = it does not say."""
     ended_ns: int = 0
     refused: bool = False
     barred: int = 0
@@ -189,6 +191,18 @@ class Flows:
         """Return the latest connection between two ends."""
         number = self._ids.get(_key(one[0] + other[0], one[1], other[1]))
         return None if number is None else self.all[number]
+
+    def passed(self, number: int, direction: int) -> int:
+        """Return how many bytes passed in a direction, whether the file holds them or not; -1 where it holds no packet.
+
+        What the other side acknowledged has passed, and what the numbers of a FIN or a RST count.
+        """
+        if self.base[number, direction] < 0:
+            return -1
+        flow, reach = self.all[number], int(self.next[number, direction])
+        heard = max(int(self.acked[number, direction]), flow.broken[direction])
+        # one more than what was seen is a FIN that the file lacks
+        return heard if heard > reach + 1 else reach - (flow.last_fins[direction] > 0)
 
     def _number(
         self,

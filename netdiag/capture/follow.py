@@ -67,6 +67,8 @@ class Talk:
         self._settled = False
         self._packets = 0
         self._ends = [0, 0]
+        self._until = [0, 0]
+        """Up to where each side's bytes were handed in."""
         self._handlers: list[Handler] = []
         self._old = not flow.syns and not flow.answers
         self.records: list[tuple[bool, Record]] = []
@@ -84,6 +86,9 @@ class Talk:
 
     def feed(self, ours: Sequence[Piece], theirs: Sequence[Piece]) -> None:
         """Take new pieces of the client's and the server's direction."""
+        for place, pieces in enumerate((ours, theirs)):
+            if pieces:
+                self._until[place] = pieces[-1][0] + pieces[-1][1]
         if self._settled and not self._handlers:
             self._walk(ours, theirs)
             return
@@ -113,11 +118,15 @@ class Talk:
         walker = self._walkers[not send]
         if not walker.skip(start, end):
             return False
+        self._until[not send] = end
         self._tell(send, walker)
         return True
 
-    def end(self, at_ns: int) -> None:
-        """Nothing more comes."""
+    def end(self, at_ns: int, passed: tuple[int, int]) -> None:
+        """Nothing more comes; `passed`: bytes from the client and the server in all, -1 = the file holds no packet."""
+        for send, until, reach in zip((True, False), self._until, passed, strict=True):
+            if until < reach or reach < 0:
+                self._miss(send, at_ns, until, max(reach - until, 1))
         # a FIN of the client alone, or one before a reset by the server, says nothing of the answer's end
         clean = None if not self._flow.closing_ns else self._flow.fins[1 - max(self._flow.client, 0)] > 0
         for handler in self._handlers:
@@ -127,6 +136,12 @@ class Talk:
             for send, walker in zip((True, False), self._walkers, strict=True):
                 self._tell(send, walker)
                 self._collect(send, walker)
+
+    def _miss(self, send: bool, at_ns: int, until: int, length: int) -> None:  # noqa: FBT001
+        """Tell that bytes passed behind the last ones that the file holds."""
+        if self._walkers is not None:
+            self.records.append((send, (at_ns, RecordType.GAP, 0, 0, 0, 0, 0)))
+        self._hand_on([(send, (until, length, 0, at_ns, b"", 0))])
 
     def _walk(self, ours: Sequence[Piece], theirs: Sequence[Piece]) -> None:
         if self._walkers is None:

@@ -177,7 +177,8 @@ class _Reader:
     def _end_talk(self, number: int, at_ns: int, found: Found) -> None:
         talk = self._talks.pop(number)
         self._flows.follow[number] = False
-        talk.end(at_ns)
+        client = max(self._flows.all[number].client, 0)
+        talk.end(at_ns, (self._flows.passed(number, client), self._flows.passed(number, 1 - client)))
         found.take(number, talk)
 
     def _datagrams(self, udp: Segments) -> None:

@@ -152,7 +152,7 @@ def _one(flow: Flow, end_ns: int) -> tuple[int, ...]:
 
 def _fate(flow: Flow, end_ns: int) -> tuple[int, int, int, int]:
     """Return kind, state, error and instant of the last word on a connection."""
-    if flow.refused:
+    if flow.refused and not flow.established_ns:
         return TcpKind.FAILED, TcpState.CLOSE, _ECONNREFUSED, flow.ended_ns
     unanswered = flow.syns > 0 and not flow.answer_ns and not flow.established_ns
     if unanswered and flow.barred:

@@ -231,7 +231,7 @@ def _failed(status: float, complete: Any, error: Any, *, answered: bool, over: b
     if not math.isnan(status):
         return status in _RETRIED or status >= _SERVER_ERRORS or complete is False
     if not answered:
-        return over and (complete is False or error is not None or not exact)
+        return over and (complete is False or error is not None)
     return exact and complete is False
 
 

@@ -86,12 +86,13 @@ def course(part: Part, known_sizes: pd.DataFrame | None = None) -> Course:
     plain = (ends["encrypted"] == False).to_numpy() & (seen.speaks != WireClass.HTTP2)  # noqa: E712 - None is neither
     plain &= ((ends["remote_port"] != _DNS_PORT) & (ends["local_port"] != _DNS_PORT)).to_numpy()
     ticket = tickets(ends, flights, known_sizes)
-    shakes = handshakes(ends, flights, ticket, part.said, resent)
+    shakes = handshakes(ends, flights, ticket, part.said, resent, seen.gaps)
     flights.data &= ~ticket
     tls = flights.any_of(flights.app) & ~speaks_http2(flights)
     nothing = flights.any_of(flights.handshake) & ~flights.any_of(flights.app)  # a handshake, and then no data
     secret = (tls | nothing) & ~seen.gaps & ~ends["preexisting"].to_numpy()
     inferred = exchanges(ends, calls, flights, tls).assign(source="records")
+    inferred["gaps"] = seen.gaps[inferred["connection"].to_numpy(np.int64)]
     asked = pd.concat([plain_exchanges(found, plain), inferred]).sort_values(["connection", "began_ns"], kind="stable")
     asked = asked.reset_index(drop=True)
     asked["stream"] = streams(asked, flights)

@@ -41,16 +41,19 @@ def handshakes(
     tickets: Bools,
     said: Mapping[int, Said],
     resent: pd.DataFrame | None = None,
+    gaps: Bools | None = None,
 ) -> pd.DataFrame:
     """Return the handshakes that were seen from their ClientHello on, in order of time.
 
     `tickets` tells which records are session tickets of TLS 1.3; `said` has the messages by row of the connection;
-    `resent` are the traced side's retransmissions: waiting for one is the network's time.
+    `resent` are the traced side's retransmissions: waiting for one is the network's time. `gaps` tells of which
+    connections records are missing: what is not seen there did not fail.
     """
     f = flights
     completed = _completed(f)
     alert = _alerts(f)
     over = connections["closed_by"].notna().to_numpy() | connections["ended_ns"].notna().to_numpy()
+    over &= ~gaps if gaps is not None else True
     outcome = np.where(completed, "completed", np.where(over | (alert != None), "failed", "unfinished"))  # noqa: E711
     hello_at, finished_at = f.time_of(f.hello), f.time_of(f.finished)
     columns: dict[str, Any] = {

@@ -124,6 +124,8 @@ def _relations(connections: pd.DataFrame, exchanges: pd.DataFrame) -> dict[str, 
     unanswered = exchanges["first_byte_ns"].isna().to_numpy() & ended
     if "result" in exchanges:  # one of which no answer was seen may have got one
         unanswered &= (exchanges["result"] != _NOT_FOLLOWED).to_numpy()
+    if "gaps" in exchanges:  # nor is it known where records are missing
+        unanswered &= (exchanges["gaps"] != True).to_numpy()  # noqa: E712 - of plaintext it is not told
     complete[unanswered] = False
     return {"reused": reused, "idle_before_ms": np.where(first, np.nan, idle), "complete": complete}
 
@@ -141,7 +143,8 @@ def _times(connections: pd.DataFrame, exchanges: pd.DataFrame, handshakes: pd.Da
     first = changes(row)
     opens = first & client & (began - ready <= _MAX_SETUP_NS)
     opened = np.where(opens, connections["opened_ns"].to_numpy()[row], began)
-    started = np.where(np.isnan(opened), began, opened)
+    # where the opening was not seen, its first sign is what was seen of the set-up, which the parts are counted from
+    started = np.where(np.isnan(opened), np.fmin(np.fmin(established, hello), began), opened)
     # An answer may begin, and even end, before the request has ended: no time is counted twice.
     sent = np.fmin(sent, np.fmax(ended, began))
     answering = np.fmax(first_byte, sent)

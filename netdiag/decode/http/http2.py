@@ -28,6 +28,8 @@ class _Stream:
     answer: AnswerBody | None = None
     asked: bool = False
     """The request ended."""
+    doubtful: bool = False
+    """Frames were not seen, and its end may have been among them."""
 
 
 @dataclass(slots=True)
@@ -97,7 +99,8 @@ class Http2:
     def end(self, *, clean: bool | None) -> None:
         """Tell what was going on."""
         for stream in list(self._streams.values()):
-            self._finish(stream, Ended.OPEN if clean is None else Ended.CUT)
+            known = Ended.OPEN if clean is None else Ended.CUT
+            self._finish(stream, Ended.NOT_FOLLOWED if stream.doubtful else known)
 
     # --- what the readers tell ----------------------------------------------------------------------------------------
 
@@ -158,6 +161,7 @@ class Http2:
         self._sides[client].block.clear()
         for stream in self._streams.values():
             stream.exchange.flags |= Flag.GAPS
+            stream.doubtful = True
             if not client and stream.answer is not None:
                 stream.answer.gap(stream.exchange.ended_ns, stream.exchange.response_end, 0)
 

@@ -149,3 +149,34 @@ def test_the_smaller_segment_size_counts():
     talk.say(True, flags=p.SYN, options=b"\x02\x04\x05\xb4")
     talk.say(False, flags=p.SYN | p.ACK, options=b"\x01\x01\x02\x04\x02\x18")
     assert connection(talk.file()).mss == 536
+
+
+@pytest.mark.parametrize("ours", [True, False])
+@pytest.mark.parametrize("way", ["its own is lost", "the other's is lost", "its own comes behind it"])
+def test_a_reset_that_counts_a_fin_was_sent_after_it(ours, way):
+    """A connection of one side's FIN and a RST, of which the file lacks the FIN or has it in the wrong place."""
+    talk = p.Talk(server=("10.0.0.2", 80)).open().ask(p.REQUEST, p.ANSWER)
+    talk.say(ours, flags=p.FIN | p.ACK, after=0.5, lost=way != "its own comes behind it")
+    if way == "the other's is lost":
+        talk.say(not ours, flags=p.RST | p.ACK, after=0.01)
+    else:
+        talk.say(ours, flags=p.RST, after=0.00001)
+    if way == "its own comes behind it":
+        (_, fin), (at, rst) = talk.packets[-2:]
+        talk.packets[-2:] = [(at, rst), (at, fin)]
+    row = connection(talk.file())
+    assert (row.closed_by, row.close) == ("local" if ours else "remote", "fin")
+    talk = p.Talk(server=("10.0.0.2", 80)).open().ask(p.REQUEST, p.ANSWER)
+    talk.say(ours, flags=p.RST | p.ACK, after=0.5)
+    assert connection(talk.file()).close == "rst"
+
+
+def test_a_connection_whose_syn_ack_the_file_lacks_was_not_refused():
+    talk = p.Talk(server=("10.0.0.2", 80))
+    talk.say(True, flags=p.SYN)
+    talk.say(False, flags=p.SYN | p.ACK, after=0.01, lost=True)
+    talk.say(True, after=0.00001)
+    talk.ask(p.REQUEST, p.ANSWER)
+    talk.say(False, flags=p.RST | p.ACK, after=0.5)
+    row = connection(talk.file())
+    assert (row.outcome, row.closed_by, row.close) == ("established", "remote", "rst")

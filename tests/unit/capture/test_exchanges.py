@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from netdiag.capture.exchanges import Exchanges
+from netdiag.decode.http.conversation import Conversation
 from netdiag.decode.http.exchange import Chunk, ChunkKind, Exchange, Protocol, Usage
+from netdiag.decode.piece import Piece
 
 
 def exchange(number: int, **more: object) -> Exchange:
@@ -53,3 +55,17 @@ def test_more_than_one_run_of_records_is_one_array():
 def test_nothing_told_is_nothing():
     harvest = Exchanges().harvest()
     assert (harvest.records, harvest.layouts, list(harvest.facts)) == ({}, {}, [])
+
+
+def test_why_conversations_were_not_followed_is_a_fact() -> None:
+    told = Exchanges()
+    for _ in range(2):
+        number, said = told.conversation(7), Conversation(role="client")
+        said.feed(Piece(at_ns=1, direction="send", offset=0, length=18, data=b"GET / HTTP/1.1\r\n\r\n"))
+        said.feed(Piece(at_ns=2, direction="receive", offset=9, length=3, data=b"abc"))
+        told.over(number, said)
+    whole = Conversation(role="client")
+    whole.feed(Piece(at_ns=1, direction="send", offset=0, length=18, data=b"GET / HTTP/1.1\r\n\r\n"))
+    told.over(told.conversation(8), whole)
+    facts = [fact for fact in told.harvest().facts if fact["kind"] == "plaintext"]
+    assert facts == [{"kind": "plaintext", "not_followed": {"bytes that frame messages were not seen": 2}}]

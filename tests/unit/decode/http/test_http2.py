@@ -177,6 +177,19 @@ def test_a_goaway_refuses_what_lies_behind_it():
     assert (conversation.link.goaway_last, conversation.link.goaway_ns) == (3, 5_001_000)
 
 
+def test_what_may_have_ended_among_frames_that_were_not_seen_is_not_called_cut():
+    talk = Talk().begin().ask(1).answer(1, b"{}", end=False)
+    talk.say(S, frame(DATA, END_STREAM, 1, b"x" * 40)).say(S, frame(PING, 0, 0, bytes(8))).ask(3)
+    talk.answer(3, b"{}", end=False)
+    conversation, found = Conversation(role="client"), []
+    for piece in pieces(talk.said):
+        if piece.data != frame(DATA, END_STREAM, 1, b"x" * 40):
+            found += conversation.feed(piece)
+    found += conversation.end(99, clean=False)
+    ends = {one.stream: one.ended for one in found if isinstance(one, Exchange)}
+    assert ends == {1: Ended.NOT_FOLLOWED, 3: Ended.CUT}
+
+
 def test_what_is_under_way_at_the_end_is_cut():
     talk = Talk().begin().ask(1).answer(1, b"{}", end=False)
     assert run(talk.said)[0][0].ended is Ended.CUT
