@@ -79,7 +79,7 @@ def judged(recording: Recording, output: Output, progress: Telling | None, *, to
 
     The day decides only which accepted findings have expired.
     """
-    from netdiag import analysis, bulk, config, tables  # pandas: 0.4 s
+    from netdiag import analysis, bulk, config, forks, tables  # pandas: 0.4 s
 
     ignores = config.load(output.config)
     options = analysis.Options(slow_ms=output.slow_ms)
@@ -89,7 +89,7 @@ def judged(recording: Recording, output: Output, progress: Telling | None, *, to
             whole = bulk.build(recording, options, told)
         built, found, failed, stalls = whole.tables, whole.findings, whole.failures, {}
     else:
-        whole, built = None, tables.build(recording)
+        whole, built = None, tables.build(recording, each=forks.each)
         report = analysis.examine(built, options)
         found, failed, stalls = report.findings, report.failures, dict(report.stalls)
     reported, ignored = config.split(found, ignores, day)
@@ -117,11 +117,11 @@ def _counting(progress: Telling | None) -> Iterator[Telling]:
 
 def examine(recording: Recording, output: Output, *, today: date | None = None) -> Examined:
     """Return what a recording shows; the day decides only which accepted findings have expired."""
-    from netdiag import analysis, config, tables  # pandas: 0.4 s
+    from netdiag import analysis, config, forks, tables  # pandas: 0.4 s
     from netdiag.document import build
 
     ignores = config.load(output.config)
-    built = tables.build(recording)
+    built = tables.build(recording, each=forks.each)
     report = analysis.examine(built, analysis.Options(slow_ms=output.slow_ms))
     day = datetime.now(UTC).date() if today is None else today
     reported, ignored = config.split(report.findings, ignores, day)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from netdiag.tables.schema import COLUMNS, empty
 
-__all__ = ["Grown", "relax"]
+__all__ = ["Grown", "let_go", "relax"]
 
 _DIRECTIONS = pd.CategoricalDtype(pd.Index(["send", "receive"], dtype=object))
 """The texts of the one column that has some; as numbers they take an eighth of the room."""
@@ -80,10 +80,15 @@ def relax(frames: Sequence[pd.DataFrame]) -> None:
     for frame in frames:
         for name in frame.columns:
             values = frame[name].array
-            mapped = _mapping(values.codes if isinstance(values, pd.Categorical) else frame[name].to_numpy())
-            if mapped is not None:
-                with contextlib.suppress(OSError, ValueError):
-                    mapped.madvise(mmap.MADV_DONTNEED)
+            let_go(np.asarray(values.codes) if isinstance(values, pd.Categorical) else frame[name].to_numpy())
+
+
+def let_go(values: NDArray[Any]) -> None:
+    """Let go of what was looked at of an array in a file; of any other nothing."""
+    mapped = _mapping(values)
+    if mapped is not None:
+        with contextlib.suppress(OSError, ValueError):
+            mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _mapping(values: Any) -> mmap.mmap | None:

@@ -18,11 +18,12 @@ from netdiag.recording.reader import Recording, Records, dtype_of
 from netdiag.tables.columns import Columns, Ints
 from netdiag.tables.connections import Sockets
 from netdiag.tables.hellos import Said
+from netdiag.tables.kept import let_go
 
 __all__ = ["PART", "Cut", "Each", "Part", "in_turn"]
 
-PART = 160_000
-"""About so many rows of packets and records are in a part: some 100 MB while tables are made of them."""
+PART = 80_000
+"""About so many rows of packets and records are in a part: some 40 MB while tables are made of them."""
 _STREAMS = ("tcp_io", "tls_record")
 
 T = TypeVar("T")
@@ -58,6 +59,7 @@ class _Rows:
             self._orders.append(order)
             self._keys.append(keys[starts])
             self._starts.append(np.append(starts, len(keys)))
+            let_go(run)
 
     def count(self, cookies: Ints) -> Ints:
         """Return how many rows each of these connections has; they are sorted."""
@@ -79,6 +81,8 @@ class _Rows:
             lengths = np.diff(starts)[mine]
             index = np.repeat(starts[mine] - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
             parts.append(run[index] if order is None else run[np.sort(order[index])])
+        for run in self._runs[:1]:  # all lie in one file
+            let_go(run)
         return np.concatenate(parts) if parts else None
 
 
