@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,20 +26,20 @@ __all__ = ["ASSERTED", "command"]
 
 _NEEDS_FILE = ("json", "ndjson", "csv")
 _PROBES = ("process", "weights")
+_FURTHER = ("compare", "serving", "snapshot")
 ASSERTED = ("wall_ms", "bytes", "files", "blocked_share", "cached_share")
 """What `--assert` can name: the document's `summary`."""
 
 
 class _Weights(click.Command):
-    """A command that also has `compare FILE`; a program of that name is meant by `-- compare`."""
+    """A command that also has commands of its own; a program of such a name is meant by `-- compare`."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        if args[:1] == ["compare"]:
-            from netdiag.cli.weights_compare import command as compare
-
-            return compare.make_context(f"{info_name} compare", args[1:], parent=parent, **extra)
+        if args and args[0] in _FURTHER:
+            found: click.Command = import_module(f"netdiag.cli.weights_{args[0]}").command
+            return found.make_context(f"{info_name} {args[0]}", args[1:], parent=parent, **extra)
         return super().make_context(info_name, args, parent=parent, **extra)
 
 
@@ -98,7 +99,10 @@ def command(*, target: Target, argv: tuple[str, ...], output: Output, **chosen: 
     \b
     netdiag weights -- python load.py
     netdiag weights --pid 4711 --duration 60
+    netdiag weights --until ready -- vllm serve MODEL
     netdiag weights compare FILE
+    netdiag weights serving http://127.0.0.1:8000/metrics
+    netdiag weights snapshot SNAPSHOT.pickle
     """  # noqa: D301 - click reads the control character
     if sys.platform != "linux":
         raise Unsupported(f"tracing needs the Linux kernel, and this is {sys.platform}")

@@ -16,7 +16,7 @@ from netdiag.findings import Finding, Severity
 from netdiag.units import format_ms, format_percent
 from netdiag.weights.case import make
 
-__all__ = ["ENGINES", "Engine", "Look", "claims", "looks", "mean_s", "shares"]
+__all__ = ["ENGINES", "Engine", "Look", "cache_tokens", "claims", "looks", "mean_s", "shares"]
 
 _MOST_LINES = 200_000
 _LINE = re.compile(r"^([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*$")
@@ -142,6 +142,17 @@ def looks(text: str) -> list[Look]:
         for name in (found[1], *(f"{found[1]}{{{key}={label}}}" for key, label in labels.items())):
             of[name] = of.get(name, 0.0) + value  # models and ranks behind one engine add up
     return [look for label, of in sorted(values.items()) for look in _looks(label, of)]
+
+
+def cache_tokens(text: str) -> int | None:
+    """Return how many tokens the KV cache holds, as vLLM tells (blocks times their size); None where nobody does."""
+    for line in text.splitlines()[:_MOST_LINES]:
+        if line.startswith("vllm:cache_config_info{"):
+            labels = dict(_LABEL.findall(line))
+            size, blocks = labels.get("block_size", ""), labels.get("num_gpu_blocks", "")
+            if size.isdecimal() and blocks.isdecimal() and len(size + blocks) < 30:
+                return int(size) * int(blocks)
+    return None
 
 
 def _looks(label: str, values: Mapping[str, float]) -> Iterator[Look]:

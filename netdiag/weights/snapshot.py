@@ -11,17 +11,21 @@ import io
 import json
 import os
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from netdiag.errors import InputUnreadable
+from netdiag.findings import Finding, Severity
+from netdiag.units import format_bytes
+from netdiag.weights.case import make
 
-__all__ = ["Fragmentation", "fragmentation", "read_snapshot"]
+__all__ = ["Fragmentation", "claims", "fragmentation", "read_snapshot"]
 
 _MOST_BYTES = 512 << 20
 _MOST_SEGMENTS = 1_000_000
+_LEAST_FREE = 256 << 20
 _FREE = ("inactive",)
 
 
@@ -135,3 +139,34 @@ def _whole(table: Mapping[str, Any], name: str, default: int | None = None) -> i
     if type(value) is not int or value < 0:
         raise InputUnreadable(f"{name} in the snapshot is no size")
     return value
+
+
+def claims(parts: Iterable[Fragmentation], failed: int | None = None) -> Iterator[Finding]:
+    """Yield a finding for each device whose free memory cannot be given; `failed`: size that was asked in vain.
+
+    Without that size it takes a fifth of the memory in pieces of which the largest is not half.
+    """
+    for one in parts:
+        if failed is not None:
+            cut = one.largest < failed <= one.free
+        else:
+            cut = one.free >= max(0.2 * one.reserved, _LEAST_FREE) and one.largest < 0.5 * one.free
+        if not cut:
+            continue
+        kinds = {"between live blocks": one.hard, "in segments that are free": one.soft}
+        kind = max(kinds, key=lambda name: kinds[name])
+        yield make(
+            "gpu.fragmentation", severity=Severity.INFO if failed is None else Severity.WARNING,
+            confidence=0.9 if failed is not None else 0.6, wall_ms=None,
+            cause="streams" if one.streams > 1 and one.soft > one.hard else "hard" if one.hard >= one.soft else "soft",
+            values={"reserved": format_bytes(one.reserved), "allocated": format_bytes(one.allocated),
+                    "largest": format_bytes(one.largest), "free": format_bytes(one.free), "kind": f"mostly {kind}",
+                    "blocks": f"{one.blocks:,}"},
+            what_if=f"in one piece {format_bytes(one.free)} could be given",
+            evidence=[("gpu", str(one.device), _told(one))],
+        )  # fmt: skip
+
+
+def _told(one: Fragmentation) -> str:
+    free = f"{format_bytes(one.hard)} between live blocks, {format_bytes(one.soft)} in free segments"
+    return f"{one.streams} streams; {free}"
