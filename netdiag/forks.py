@@ -21,10 +21,10 @@ T = TypeVar("T")
 
 
 def each(work: Callable[[int], T], count: int) -> Iterator[T]:
-    """Yield what `work` returns for 0, 1, … in order; on one processor, for one piece, or on
-    another system than Linux, it is done here.
+    """Yield what `work` returns for 0, 1, … in order.
 
-    What a piece needed is given back when its process ends. Errors of `work` are raised here.
+    On one processor, for one piece, or on another system than Linux it is done here. What a piece needed is given
+    back when its process ends. Errors of `work` are raised here.
     """
     workers = min(_WORKERS, len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1, count)
     if workers < 2:
