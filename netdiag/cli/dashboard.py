@@ -31,6 +31,9 @@ _MAGIC = b"NETDIAG\0"
 _RECENT_S = 10.0
 """A recording without an end that was written to so recently may still grow."""
 _STOP_S = 15.0
+_MOST_DOCUMENT = 64 << 20
+_WEIGHTS = ("duration_ms", "tier", "load", "files", "curve", "limit", "gpus", "restart", "findings", "summary")
+_SHOWN = "live shows recordings, and the JSON of `netdiag weights` and `netdiag route-check`"
 _OPTIONS = {
     "save_packets": "--save-packets",
     "probes": "--probe",
@@ -99,10 +102,39 @@ def _kept(name: str, chosen: Mapping[str, Any]) -> int:
         age = time.time() - path.stat().st_mtime
     except OSError as error:
         raise InputUnreadable(f"{path}: {error.strerror}") from error
+    if start[:1] == b"{":
+        _stored(path, chosen)
+        return 0
     if start != _MAGIC[: len(start)] or not start:
         raise InputUnreadable(f"{path}: no recording of netdiag", hint=f"captures of packets: netdiag analyze {path}")
     _run(_app(path, chosen, grows=age < _RECENT_S))
     return 0
+
+
+def _stored(path: Path, chosen: Mapping[str, Any]) -> None:
+    """Show the document of a load of weights, or of a check of a route."""
+    import json
+
+    from netdiag.route import kept
+    from netdiag.tui.model import Snapshot, State
+
+    try:
+        with path.open("rb") as file:
+            document = json.loads(file.read(_MOST_DOCUMENT))
+    except (OSError, ValueError) as error:
+        raise InputUnreadable(f"{path}: no document of netdiag") from error
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema == "netdiag.weights/1" and all(name in document for name in _WEIGHTS):
+        argv = (document.get("command") or {}).get("argv") or ["weights"]
+        length = (document.get("duration_ms") or 0.0) / 1e3
+        shown = Snapshot(state=State.FINISHED, what=" ".join(map(str, argv)), weights=document, length_s=length)
+        _run(_app(None, chosen, snapshot=shown, first="weights"))
+    elif kept.is_check(document):
+        host = str(document["target"]["host"])
+        shown = Snapshot(state=State.FINISHED, what=f"route-check {host}", started=str(document["started"]))
+        _run(_app(None, chosen, snapshot=shown, first="routes", routes=lambda _: {host: document}))
+    else:
+        raise InputUnreadable(f"{path}: neither a load of weights nor a check of a route", hint=_SHOWN)
 
 
 def _traced(target: Target, argv: Sequence[str], chosen: Mapping[str, Any]) -> int:
@@ -134,9 +166,11 @@ def _traced(target: Target, argv: Sequence[str], chosen: Mapping[str, Any]) -> i
     return status
 
 
-def _app(path: Path, chosen: Mapping[str, Any], **more: Any) -> Dashboard:
+def _app(path: Path | None, chosen: Mapping[str, Any], **more: Any) -> Dashboard:
+    from netdiag.route.kept import latest
     from netdiag.tui.app import Dashboard  # textual, pandas: 0.7 s
 
+    more.setdefault("routes", latest)
     calm = chosen["calm"] or bool(os.environ.get("NETDIAG_REDUCED_MOTION"))
     return Dashboard(
         path, plain=chosen["plain"] or os.environ.get("TERM") == "dumb", calm=calm, slow_ms=chosen["slow_ms"], **more

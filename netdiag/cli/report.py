@@ -5,18 +5,23 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from netdiag.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from netdiag.cli.options import Output
     from netdiag.recording.reader import Recording
     from netdiag.render.html import Part
 
 __all__ = ["command"]
+
+_MOST_ROUTES = 8
+"""Ways that a page shows."""
 
 
 @click.command("report", short_help="Write a recording as a page to read and to pass on.")
@@ -44,8 +49,15 @@ __all__ = ["command"]
     show_default=True,
     help="A server's answer is slow from here on.",
 )
+@click.option("--no-routes", is_flag=True, help="Leave out the ways to its hosts that `route-check` has stored.")
 def command(
-    recordings: tuple[str, ...], file: Path, template: Path | None, config: Path | None, slow_ms: float
+    recordings: tuple[str, ...],
+    *,
+    file: Path,
+    template: Path | None,
+    config: Path | None,
+    slow_ms: float,
+    no_routes: bool,
 ) -> None:
     """Write each RECORDING (also a capture, `-` or `last`) into one HTML page that loads nothing from elsewhere.
 
@@ -70,7 +82,7 @@ def command(
         found, _ = open_input(name)
         shown = "" if name in {"-", "last"} else Path(name).name
         if bulk.is_long(found):
-            long = _long(found, output, shown)
+            long = _long(found, output, shown, routes=not no_routes)
             if markdown:
                 texts.append(render("markdown", long.document, Options()))
             else:
@@ -83,14 +95,32 @@ def command(
         from netdiag.render.html import Part  # jinja2
 
         drawn = activity(examined.tables)
-        parts.append(Part(document=examined.document, name=shown, activity=drawn, arrived=pieces(examined.tables)))
+        parts.append(
+            Part(
+                document=examined.document,
+                name=shown,
+                activity=drawn,
+                arrived=pieces(examined.tables),
+                routes=() if no_routes else _routes(examined.document),
+            )
+        )
     target = None if str(file) == "-" else file
     write_text("\n".join(texts) if markdown else _page(parts, template), target, sys.stdout)
     if target is not None:
         say(f"wrote {target}")
 
 
-def _long(found: Recording, output: Output, name: str) -> Part:
+def _routes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the stored ways to the hosts of a recording, the one with most time first."""
+    from netdiag.render.route_shown import shown
+    from netdiag.route.kept import latest
+
+    hosts = [row["host"] for row in document["summary"]["by_host"] if row["host"]]
+    known = latest(hosts)
+    return [shown(host, known[host]) for host in dict.fromkeys(hosts) if host in known][:_MOST_ROUTES]
+
+
+def _long(found: Recording, output: Output, name: str, *, routes: bool) -> Part:
     """Return a recording of which not all rows can be in memory, with the figures of all."""
     from netdiag.bulk import figures, shown
     from netdiag.cli.results import judged
@@ -106,6 +136,7 @@ def _long(found: Recording, output: Output, name: str) -> Part:
         name=name,
         activity=seen.whole.activity,
         arrived=seen.whole.arrived,
+        routes=_routes(document) if routes else (),
         counts=(len(tables.requests), len(tables.connections)),
         values={measure: figures.known(tables.requests, measure) for measure in figures.MEASURES},
     )

@@ -40,6 +40,8 @@ class Part:
     """How the list of recordings calls it."""
     activity: Mapping[str, tuple[tuple[str, float, float], ...]] = field(default_factory=dict)
     arrived: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    routes: Sequence[Mapping[str, Any]] = ()
+    """Of stored checks, as `route_shown.shown` tells them."""
     counts: tuple[int, int] | None = None
     """Requests and connections in all, where the document has not all of them."""
     values: Mapping[str, Sequence[float]] | None = None
@@ -97,6 +99,7 @@ def _report(part: Part, number: int, verdict: Mapping[str, str]) -> dict[str, An
         "waterfall": waterfall.draw(document, None if part.counts is None else part.counts[0]),
         "spreads": spreads.draw(document, part.values),
         "ladders": ladders.draw(document),
+        "routes": part.routes,
         "cadence": cadence.draw(document, part.arrived),
     }
 

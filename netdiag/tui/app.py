@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,8 +24,10 @@ from netdiag.tui.screens.help import HelpPage
 from netdiag.tui.screens.overview import Overview
 from netdiag.tui.screens.page import Page
 from netdiag.tui.screens.prompt import Prompt
+from netdiag.tui.screens.routes import RoutesPage, hosts_of
 from netdiag.tui.screens.stream import StreamPage
 from netdiag.tui.screens.waterfall import Waterfall
+from netdiag.tui.screens.weights import WeightsPage
 from netdiag.tui.worker import Follower
 
 __all__ = ["Dashboard"]
@@ -51,7 +53,7 @@ class Dashboard(App[None]):
         Binding("question_mark", "help", "Help"),
     ]
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a dashboard may be given, each by its name
         self,
         path: Path | None,
         *,
@@ -61,8 +63,13 @@ class Dashboard(App[None]):
         calm: bool = False,
         slow_ms: float = 500.0,
         snapshot: Snapshot | None = None,
+        routes: Callable[[Iterable[str]], Mapping[str, Mapping[str, Any]]] | None = None,
+        first: str | None = None,
     ) -> None:
-        """`path` None: show `snapshot` alone. `calm`: nothing moves by itself; `plain`: letters only."""
+        """`path` None: show `snapshot` alone. `calm`: nothing moves by itself; `plain`: letters only.
+
+        `routes` gives the stored checks of hosts. `first`: the screen to open, `routes` or `weights`.
+        """
         super().__init__(ansi_color=True)
         self.snapshot = snapshot or Snapshot()
         self._newest = self.snapshot
@@ -71,6 +78,8 @@ class Dashboard(App[None]):
         self.glyphs = PLAIN if plain else LETTERS if self.no_color else FANCY
         if calm or plain:
             self.animation_level = "none"
+        self._routes = routes
+        self._first = first
         self.fault: NetdiagError | None = None
         """Why nothing could be shown at all."""
         self.follower = None
@@ -80,6 +89,8 @@ class Dashboard(App[None]):
     def on_mount(self) -> None:
         """Open the first screen and start to follow."""
         self.push_screen(Overview())
+        if self._first is not None:
+            getattr(self, f"open_{self._first}")()
         if self.follower is not None:
             self.run_worker(self.follower.run, thread=True, exit_on_error=True, name="follow")
 
@@ -184,6 +195,15 @@ class Dashboard(App[None]):
     def open_waterfall(self, which: Any) -> None:
         """Show the requests of a process and host, or all."""
         self.push_screen(Waterfall(which))
+
+    def open_routes(self) -> None:
+        """Show the ways to the hosts, as they were checked."""
+        known = {} if self._routes is None else self._routes(hosts_of(self.snapshot))
+        self.push_screen(RoutesPage(known))
+
+    def open_weights(self) -> None:
+        """Show the load of weights."""
+        self.push_screen(WeightsPage())
 
     def open_connection(self, row: int) -> None:
         """Show the connection in a row of the table."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from netdiag.findings import Finding
 from netdiag.tables import Tables
@@ -111,6 +112,8 @@ class Snapshot:
     requests: int = 0
     """All that were seen; the figures are of the newest of them where `calls` are fewer."""
     programs: Mapping[int, str] = field(default_factory=dict)
+    weights: Mapping[str, Any] | None = None
+    """The document `netdiag.weights/1` of a load of weights; None where none was recorded."""
     fresh: frozenset[tuple[str, str | None, int | None, str | None]] = frozenset()
     """Findings that came up with the newest examination, by `key`."""
 

@@ -20,6 +20,7 @@ from netdiag.recording.reader import Recording
 from netdiag.tui import aggregate, exact, opening
 from netdiag.tui.examine import examine
 from netdiag.tui.ledger import Ledger
+from netdiag.tui.loads import Loads
 from netdiag.tui.model import Examination, Snapshot, State, key
 from netdiag.tui.window import Window
 
@@ -58,6 +59,7 @@ class Follower:
         self._stop = threading.Event()
         self.ledger = Ledger(_LIVE_CALLS) if grows else Ledger()
         self.window = Window(_LIVE_RECORDS if grows else _FINISHED_RECORDS)
+        self.loads = Loads()
         self._exam: Examination | None = None
         self._exam_records = -1
         self._exam_at = 0.0
@@ -106,12 +108,14 @@ class Follower:
         began = time.thread_time()
         self._heard = time.monotonic()
         self.ledger.add(part)
+        self.loads.add(part)
         over = part.end is not None or part.truncated_at is not None or self._dead or not self._grows
         state, why = opening.state_of(part, over=over)
         base = replace(self._last, **opening.about(part, self._last), state=state, why=why or self._failed)
         if over and sum(len(run) for runs in part.runs.values() for run in runs) > _LIVE_RECORDS:
             self._show(self._snapshot(base, live=False))  # at once; the findings follow
         self.window.add(part)
+        self.loads.make(over=over)
         if over or time.monotonic() - self._exam_at > (self._exam.seconds / _SHARE if self._exam else 0):
             self._examine()
         self._show(self._snapshot(base, live=not over))
@@ -157,6 +161,7 @@ class Follower:
             quick=quick,
             requests=self.ledger.requests if quick and self.ledger.has_calls else len(calls),
             programs=dict(self.ledger.programs),
+            weights=self.loads.document,
             fresh=(fresh or base.fresh) & keys,
         )
 

@@ -131,11 +131,11 @@ def press(
     return asyncio.run(run())
 
 
-def picture(keys: Sequence[str], size: tuple[int, int]) -> str:
+def picture(keys: Sequence[str], size: tuple[int, int], shown: Snapshot | None = None, **options: Any) -> str:
     """Return a picture (SVG) of a calm dashboard after keys."""
 
     async def run() -> str:
-        app = Dashboard(None, snapshot=snapshot(), calm=True)
+        app = Dashboard(None, snapshot=snapshot() if shown is None else shown, calm=True, **options)
         async with app.run_test(size=size) as pilot:
             await pilot.pause()
             await pilot.press(*keys)

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from netdiag.route import document
+from netdiag.route.knowledge import Knowledge
 from netdiag.route.model import (
     Attempt,
     Clock,
@@ -28,6 +31,7 @@ from netdiag.route.model import (
     Trace,
     Vantage,
 )
+from netdiag.route.survey import Inputs, examine
 
 REPLAYS = Path(__file__).resolve().parents[1] / "unit" / "route" / "replays"
 IP = "203.0.113.10"
@@ -162,3 +166,8 @@ def boomerang() -> Measurement:
     """Return the way from Berlin over New York to Frankfurt."""
     times = [88.1 + 0.1 * at for at in range(12)]
     return measured(traces=[trace(NEW_YORK)], connects=[connect(times, pop="FRA")], names=NEW_YORK_NAMES)
+
+
+def checked(baseline_ms: float = 12.0) -> dict[str, Any]:
+    """Return the document of a check whose way crosses an ocean and comes back."""
+    return document.build(examine(boomerang(), Knowledge(), Inputs(baseline_ms=baseline_ms)))

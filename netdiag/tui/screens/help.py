@@ -21,6 +21,8 @@ _TEXT = (
     ("esc", "go back; on the first screen: clear the filter"),
     ("tab", "go to the other list"),
     ("w", "waterfall of all requests"),
+    ("r", "routes: the ways to the hosts, as `netdiag route-check` found them"),
+    ("m", "model weights: files being loaded, page faults, memory of GPUs"),
     ("/", "filter, in the words of the command line: host api, pid 4711, port 443, exe python"),
     ("", "and of requests: status 5, error, slow 500 (ms); other words are looked for everywhere; ! turns one round"),
     ("s", "sort by the next column"),

@@ -49,9 +49,18 @@ _INDENT = 9
 class Overview(Page):
     """Where everybody starts."""
 
-    KEYS: ClassVar[tuple[tuple[str, str], ...]] = (("enter", "open"), ("tab", "other list"), ("w", "waterfall"))
+    KEYS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("enter", "open"),
+        ("tab", "other list"),
+        ("w", "waterfall"),
+        ("r", "routes"),
+    )
     SORTS: ClassVar[tuple[str, ...]] = ("time", "requests", "wait p95", "errors", "name")
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("w", "waterfall", "Waterfall")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("w", "waterfall", "Waterfall"),
+        Binding("r", "routes", "Routes"),
+        Binding("m", "weights", "Model weights"),
+    ]
 
     def content(self) -> ComposeResult:
         """Lay out the parts."""
@@ -92,6 +101,14 @@ class Overview(Page):
             self.app.open_finding(event.key)  # type: ignore[attr-defined]
         else:
             self.app.open_waterfall(event.key)  # type: ignore[attr-defined]
+
+    def action_routes(self) -> None:
+        """Show the ways to the hosts."""
+        self.app.open_routes()  # type: ignore[attr-defined]
+
+    def action_weights(self) -> None:
+        """Show the load of model weights."""
+        self.app.open_weights()  # type: ignore[attr-defined]
 
     def action_waterfall(self) -> None:
         """Show all requests."""
