@@ -20,6 +20,8 @@ __all__ = ["PlainSocket"]
 
 _ROOM_BYTES = 4 << 20
 """What the socket may hold, where the kernel grants it."""
+_MARKS = 2
+"""How often it is said after a record that all was sent: the first may say it of an instant before that record."""
 
 
 class PlainSocket:
@@ -33,6 +35,7 @@ class PlainSocket:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _ROOM_BYTES)
         self._rest = bytearray()
         self._gone = False
+        self._marks = 0
         self._put(control({"say": "layouts", "layouts": [layout.to_json() for layout in layouts]}))
 
     @property
@@ -49,7 +52,17 @@ class PlainSocket:
             return self._gone
         for run in runs:
             self._put(frame_header(stream, len(run)), run)
+        self._marks = _MARKS
         return True
+
+    def all_sent(self, until_ns: int) -> None:
+        """Say that of all streams all was sent that was written up to then: the reader puts them in order by time.
+
+        Rings are emptied in turn, and on a busy machine much time may pass between two of them.
+        """
+        if self._marks and self._flush():
+            self._marks -= 1
+            self._put(control({"say": "until", "time": until_ns}))
 
     def finish(self, losses: Mapping[str, tuple[int, int]], deadline: float) -> None:
         """Say what was lost and close; waits for the reader up to `deadline` on the monotonic clock."""

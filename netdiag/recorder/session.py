@@ -140,6 +140,7 @@ class Session:
                 next_tick = now + max(_TICK_S, _TICK_SHARE * (time.monotonic() - now))
 
     def _drain(self) -> None:
+        began_ns, emptied = facts.monotonic_ns(), True
         for stream, ring in self._probes.streams():
             for _ in range(ring.turns):  # a ring that fills as fast as it is read must not starve the others
                 runs, count = ring.take()
@@ -147,6 +148,7 @@ class Session:
                     break
                 if stream.to_front:
                     if not self._hand_over(stream, ring, runs, count):
+                        emptied = False
                         break  # the ring keeps them until there is room
                 elif stream.recorded:
                     self._writer.records(stream.number, runs)
@@ -154,6 +156,10 @@ class Session:
                     self._hellos.take(stream.layout, runs)
                 self._meet(stream, runs)
                 ring.release(count)
+            else:
+                emptied = emptied and not stream.to_front
+        if self._plain is not None and emptied:
+            self._plain.all_sent(began_ns)
         if self._packets is not None:
             self._packets.take()
 

@@ -4,6 +4,7 @@
 A Unix socket carries frames: `u32` stream, `u32` length of the body, body (little endian). Stream 0 is one JSON object:
 
     {"say": "layouts", "layouts": [layout as in a recording, …]}     first
+    {"say": "until", "time": ns}                                     all that was written up to then was sent before
     {"say": "losses", "streams": {name: {"seen": n, "lost": n}}}     last; seen and lost as the kernel counted them
 
 The streams come from different rings: put their records in order by time. Every other body is a run of whole records
@@ -48,6 +49,8 @@ class Frames:
         """Stream → layout, once the first frame has come."""
         self.losses: dict[str, dict[str, int]] | None = None
         """From the last frame; None = it has not come."""
+        self.until: int | None = None
+        """Of all streams all records up to this instant (CLOCK_MONOTONIC, ns) have come; None = nothing was said."""
 
     def feed(self, data: bytes) -> Iterator[tuple[StreamLayout, bytes]]:
         """Yield layout and body of each run of records that is complete now; ValueError for what is no such frame."""
@@ -77,6 +80,8 @@ class Frames:
         if message.get("say") == "layouts":
             layouts = [StreamLayout.from_json(each) for each in message["layouts"]]
             self.layouts = {layout.stream: layout for layout in layouts}
+        elif message.get("say") == "until":
+            self.until = int(message["time"])
         elif message.get("say") == "losses":
             self.losses = dict(message["streams"])
 

@@ -28,7 +28,9 @@ __all__ = ["Dissector", "layouts", "serve"]
 
 _RECEIVE_BYTES = 1 << 18
 _SETTLE_NS = 60_000_000
-"""Small and large records come by two rings, which are emptied in turn: so long a record waits for older ones."""
+"""Small and large records come by two rings, which are emptied in turn: so long a record waits for older ones.
+
+Where the recorder says up to when all have come, it counts from there: a busy machine may let it wait for longer."""
 _SETTLE_S = _SETTLE_NS / 1e9
 _MOST_HELD = 16_384
 _MOST_CONVERSATIONS = 4096
@@ -90,6 +92,8 @@ class Dissector:
         self._held: list[tuple[int, bool, int, PlainRecord]] = []
         self._count = 0
         self._newest = 0
+        self.until: int | None = None
+        """Instant up to which all records have come, of whichever ring; None where nobody says so."""
         self._talks: OrderedDict[tuple[int, int, int, int], _Talk] = OrderedDict()
         self._numbers = 0
         self._begun = False
@@ -116,11 +120,12 @@ class Dissector:
             # a packet may hold both the last bytes and the end, and the end comes by the faster ring
             heapq.heappush(self._held, (at_ns, bool(record.flags & _END), self._count, record))
             self._newest = max(self._newest, record.time)
-        self._release(self._newest - _SETTLE_NS)
+        known = self._newest if self.until is None else min(self._newest, self.until)
+        self._release(known - _SETTLE_NS)
 
     def settle(self) -> None:
-        """Nothing came for a while: look at all that is held."""
-        self._release(None)
+        """Nothing came for a while: look at all that is held, as far as it is known to be complete."""
+        self._release(self.until)
 
     def write(self) -> None:
         """Append what was found since the last time."""
@@ -133,7 +138,7 @@ class Dissector:
 
     def finish(self, *, whole: bool) -> None:
         """End all conversations and write the last facts. `whole`: the recorder said that this was all."""
-        self.settle()
+        self._release(None)
         for talk in self._talks.values():
             self._end(talk, self._newest, clean=None)
         self._talks.clear()
@@ -315,9 +320,11 @@ def _take(dissector: Dissector, frames: Frames, data: bytes) -> bool:
     try:
         for layout, body in frames.feed(data):
             dissector.begin()
+            dissector.until = frames.until
             dissector.take(records(layout, body))
     except ValueError:
         return False
+    dissector.until = frames.until
     if frames.layouts:
         dissector.begin()
     return True

@@ -43,6 +43,20 @@ def test_layouts_come_first_and_losses_last(ends):
     assert frames.losses == {"plain": {"seen": 200, "lost": 3}}
 
 
+def test_up_to_when_all_was_sent_is_said_twice_after_records_and_not_when_nothing_comes(ends):
+    plain, there = ends
+    plain.all_sent(5)
+    plain.records(11, [RUN])
+    for at in (10, 20, 30, 40):
+        plain.all_sent(at)
+    plain.finish({}, time.monotonic() + 5)
+    frames = Frames()
+    while data := there.recv(1 << 18):
+        for _ in frames.feed(data):
+            pass
+    assert frames.until == 20
+
+
 def test_a_full_socket_takes_nothing_more_and_what_it_took_comes_whole(ends):
     plain, there = ends
     taken = 0

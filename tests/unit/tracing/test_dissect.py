@@ -7,11 +7,13 @@ import os
 import random
 import socket
 import threading
+import time
 
 import pytest
 
 from netdiag.decode.piece import Piece
 from netdiag.recording.appender import Appender
+from netdiag.recording.pieces import control
 from netdiag.recording.reader import read
 from netdiag.recording.writer import RecordingWriter
 from netdiag.testing import header, records_of
@@ -25,7 +27,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nSECRET"
 TALK = [(C, GET), (S, OK)] * 3
 
 
-def served(*sent, close=True):
+def served(*sent, close=True, pause_s=0.0):
     """Return the recording after these bytes came over the socket."""
     fd = os.memfd_create("recording")
     os.set_inheritable(fd, False)
@@ -37,6 +39,7 @@ def served(*sent, close=True):
     with theirs:
         for part in sent:
             theirs.sendall(part)
+            time.sleep(pause_s)
     reader.join(20)
     ours.close()
     if close:
@@ -74,6 +77,17 @@ def test_records_of_two_rings_are_put_in_order():
     small, large = said[::2], said[1::2]
     sent = frames(map(record, small)) + frames((record(each, LARGE) for each in large), LARGE)
     assert requests(served(layouts_frame(), sent, losses_frame())[0])["status"].tolist() == [200, 200]
+
+
+def test_records_wait_until_those_of_the_other_ring_have_come_however_long_the_recorder_takes():
+    """On a busy machine much time may pass between two rings; the recorder says up to when all have been sent."""
+    said = pieces([(C, GET), (S, OK[:-3]), (S, OK[-3:]), (C, GET), (S, OK)], step_ns=100_000_000)
+    small, large = said[::2], said[1::2]
+    early, late = (control({"say": "until", "time": at}) for at in (500, 10**12))
+    parts = [layouts_frame() + early + frames(map(record, small)), frames((record(e, LARGE) for e in large), LARGE)]
+    recording, _ = served(*parts, late, losses_frame(), pause_s=0.15)
+    assert requests(recording)["status"].tolist() == [200, 200]
+    assert requests(recording)["response_bytes"].tolist() == [len(OK)] * 2
 
 
 @pytest.mark.parametrize("handle", [0, 1])
