@@ -71,9 +71,12 @@ def command(words: tuple[str, ...], output: Output, **given: Any) -> int:
     """  # noqa: D301 - click reads the control character
     from netdiag.cli import route_run
 
+    wanted = list(words[1:] if words[:1] == ("api",) and len(words) > 1 else words)
+    for option in ("selftest", "pair"):
+        if given[option] and (wanted or output.format != "table"):
+            raise UsageError(f"--{option} takes no HOST and prints one form: leave the others")
     if given["selftest"]:
         return route_run.selftest(sys.stdout)
-    wanted = list(words[1:] if words[:1] == ("api",) and len(words) > 1 else words)
     if given["pair"]:
         return route_run.pair(given["pair"], output, sys.stdout)
     if given["replay"] is not None:

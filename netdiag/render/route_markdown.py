@@ -89,6 +89,8 @@ def _list(title: str, items: Sequence[str]) -> Iterator[str]:
 
 def _path(document: Mapping[str, Any], path: Mapping[str, Any]) -> Iterator[str]:
     flow, source = "each probe from a source port of its own", path.get("source") or {}
+    if path["method"] == "imported":
+        flow = "flows as the tool that stored it made them"
     if path["flow"] == "single":
         flow = f"one flow from {escape(source.get('ip') or UNKNOWN)} port {source.get('port') or UNKNOWN}"
     yield ""

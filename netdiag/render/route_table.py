@@ -26,6 +26,13 @@ _AS_CELLS, _PLACE_CELLS, _MS_CELLS, _HOP_CELLS = 17, 15, 6, 4
 _LEAST_ADDRESS, _MOST_ADDRESS = 13, 22
 _CARRIER = ipaddress.ip_network("100.64.0.0/10")
 _PLAIN_REASONS = ("lowest score", "within the limits", "nothing measured")
+_IGNORED = {
+    "duplicates": "answered again",
+    "mismatched": "quoting what was never sent",
+    "malformed": "damaged",
+    "late": "too late",
+}
+"""Answers without effect, by the member of `ignored` that counts them."""
 _ACTIONS = {"enable-neighbour": "enable neighbour"}
 
 
@@ -35,11 +42,14 @@ def render(document: Mapping[str, Any], options: Options) -> str:
     _verdict(paper, document)
     _troubles(paper, document)
     paths = document["paths"]
+    common = _common_notes(paths)
     for path in paths:
-        _path(paper, document, path, verbose=options.verbose)
+        _path(paper, document, path, common, verbose=options.verbose)
+    for text in common:
+        paper.labelled("note", safe(text))
     _pops(paper, document)
     _others(paper, document)
-    if options.verbose:
+    if options.verbose or document["detour"]["verdict"] in ("suspect", "confirmed"):
         for line in draw(document, options.width):
             paper.line(line)
     _data(paper, document)
@@ -107,11 +117,33 @@ def _doubts(detour: Mapping[str, Any]) -> Iterator[str]:
 # --- paths --------------------------------------------------------------------------------------------------------
 
 
-def _path(paper: Paper, document: Mapping[str, Any], path: Mapping[str, Any], *, verbose: bool) -> None:
+def _common_notes(paths: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the notes that each of several paths has: they are printed once."""
+    if len(paths) < 2:
+        return []
+    return [text for text in paths[0]["notes"] if all(text in path["notes"] for path in paths)]
+
+
+def _path(
+    paper: Paper, document: Mapping[str, Any], path: Mapping[str, Any], common: Sequence[str], *, verbose: bool
+) -> None:
+    _heading(paper, document, path)
+    if path["hops"]:
+        _grid(paper, path, verbose=verbose)
+    if not path["reached"]:
+        paper.labelled("end", f"the target did not answer ({path['ended']})", indent=1)
+    steps = " → ".join(f"{step['asn']}{'' if step['certain'] else '?'}" for step in path["as_path"])
+    if steps:
+        paper.labelled("AS path", f"{steps} (borders ±1 hop; {_flow(path)})")
+    for label, text in _said(document, path):
+        if text not in common:
+            paper.labelled(label, safe(text))
+
+
+def _heading(paper: Paper, document: Mapping[str, Any], path: Mapping[str, Any]) -> None:
     address = next((one for one in document["addresses"] if one["ip"] == path["ip"]), None)
-    port = document["target"]["port"]
     figures = address["connect_ms"] if address else path["rtt_ms"] or {}
-    parts = [f"target {endpoint(safe(path['ip']), port)}", path["protocol"].upper()]
+    parts = [f"target {endpoint(safe(path['ip']), document['target']['port'])}", path["protocol"].upper()]
     if path["method"] == "in-session":
         parts[-1] += " inside an open connection"
     if figures.get("min") is not None:
@@ -120,21 +152,34 @@ def _path(paper: Paper, document: Mapping[str, Any], path: Mapping[str, Any], *,
         parts[-1] += f", TLS {ms(address['tls_ms']['min'])} ms"
     if address:
         parts.append(loss(address["loss"]) or _outcomes(address))
-    heading = "  ".join(part for part in parts if part)
-    paper.line(heading if cells(heading) <= paper.width else "  ".join(part for part in parts[:-1] if part), "bold")
-    if cells(heading) > paper.width:
-        paper.line(f"       {parts[-1]}", "bold")
-    if path["hops"]:
-        _grid(paper, path, verbose=verbose)
-    if not path["reached"]:
-        paper.labelled("end", f"the target did not answer ({path['ended']})", indent=1)
-    steps = " → ".join(f"{step['asn']}{'' if step['certain'] else '?'}" for step in path["as_path"])
-    flow = "one flow" if path["flow"] == "single" else "multi-flow, as without root"
-    if steps:
-        paper.labelled("AS path", f"{steps} (borders ±1 hop; {flow})")
-    odd = [text for one in document.get("odd", ()) if one["ip"] == path["ip"] for text in one["says"]]
-    for label, text in (*(("note", text) for text in path["notes"]), *(("odd", text) for text in odd)):
-        paper.labelled(label, safe(text))
+    heading = ""
+    for part in filter(None, parts):
+        longer = f"{heading}  {part}" if heading else part
+        if cells(longer) > paper.width:
+            paper.line(heading, "bold")
+            longer = f"       {part}"
+        heading = longer
+    paper.line(heading, "bold")
+
+
+def _said(document: Mapping[str, Any], path: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what is to be known of a path beside its hops; of the address, at its first path alone."""
+    yield from (("note", text) for text in path["notes"])
+    if path["method"] != "in-session":
+        yield from (("odd", text) for one in document.get("odd", ()) if one["ip"] == path["ip"] for text in one["says"])
+    if unheeded := _unheeded(path["ignored"]):
+        yield "ignored", unheeded
+
+
+def _flow(path: Mapping[str, Any]) -> str:
+    if path["flow"] == "single":
+        return "one flow"
+    return "flows as that tool made them" if path["method"] == "imported" else "multi-flow, as without root"
+
+
+def _unheeded(ignored: Mapping[str, int]) -> str:
+    """Return how many packets changed nothing; those of other programs on this machine are left out."""
+    return ", ".join(f"{ignored[name]} {words}" for name, words in _IGNORED.items() if ignored.get(name))
 
 
 def _outcomes(address: Mapping[str, Any]) -> str:

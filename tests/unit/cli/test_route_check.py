@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from tests.fakes.commands import call
@@ -19,9 +21,24 @@ from tests.fakes.routes import REPLAYS
         ("a.example", "--offline", "--landmarks", "cloud"),
         ("a.example", "--offline"),
         ("a.example", "--port", "0"),
+        ("nosuch.invalid-host..x",),
+        ("256.1.1.1",),
+        ("224.0.0.1",),
+        ("203.0.113.10", "-6"),
+        ("a.example", "--selftest"),
+        ("a.example", "--pair", "a.json", "b.json"),
+        ("--pair", "a.json", "b.json", "--format", "json"),
     ],
 )
-def test_wrong_words_send_nothing(capsys, words):
+def test_wrong_words_send_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    def contacted(*_args: object, **_named: object) -> None:
+        raise AssertionError("something was sent")
+
+    for name in ("connect", "connect_ex", "sendto", "sendmsg", "send"):
+        monkeypatch.setattr(socket.socket, name, contacted)
+    monkeypatch.setattr(socket, "getaddrinfo", contacted)
     assert call(capsys, "route-check", *words).status == 2
 
 

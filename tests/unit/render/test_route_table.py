@@ -50,3 +50,47 @@ def test_unknown_times_are_a_dash():
 def test_an_unreached_target_is_said():
     text = render(made(measured(traces=[trace([("198.18.0.1", 3.0), None], reached=False)])), Options())
     assert "the target did not answer (silent)" in text
+
+
+def test_what_changed_nothing_is_counted() -> None:
+    shown = made(boomerang(), baseline_ms=12.0)
+    assert "ignored" not in render(shown, Options())
+    shown["paths"][0]["ignored"].update(duplicates=2, mismatched=3, malformed=1, foreign=900)
+    assert "ignored  2 answered again, 3 quoting what was never sent, 1 damaged\n" in render(shown, Options())
+
+
+def test_a_note_of_every_path_is_printed_once() -> None:
+    shown = made(boomerang(), baseline_ms=12.0)
+    shown["paths"][0]["notes"] = ["raw sockets need root"]
+    shown["paths"].append({**shown["paths"][0], "ip": "2001:db8::10", "notes": ["raw sockets need root", "its own"]})
+    text = render(shown, Options())
+    assert text.count("raw sockets need root") == 1
+    assert text.count("its own") == 1
+
+
+def test_a_suspected_detour_comes_with_its_map() -> None:
+    assert "a Berlin" in render(made(boomerang(), baseline_ms=12.0), Options())
+    near = made(boomerang(), baseline_ms=80.0)
+    assert "a Berlin" not in render(near, Options())
+    assert "a Berlin" in render(near, Options(verbose=True))
+
+
+def test_whose_flows_a_stored_trace_has() -> None:
+    shown = made(boomerang(), baseline_ms=12.0)
+    shown["paths"][0].update(flow="multi", method="imported")
+    assert "as without root" not in render(shown, Options())
+
+
+def test_a_long_heading_is_cut_nowhere() -> None:
+    long = "2001:db8:cb00:7100:1234:5678:9abc:def0"
+    shown = made(boomerang(), baseline_ms=12.0)
+    shown["addresses"][0]["tls_ms"] = {"min": 168.8, "median": 170.0, "n": 12}
+    for part in ("addresses", "paths", "pops"):
+        shown[part][0]["ip"] = long
+    shown["paths"][0]["method"] = "in-session"
+    lines = render(shown, Options(width=80)).splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("target"))
+    assert lines[at].endswith(f"[{long}]:443")
+    assert lines[at + 1].strip() == "TCP inside an open connection  min 88.1, median 88.1 ms, TLS 168.8 ms"
+    assert lines[at + 2].strip() == "lost 0/12 (95 %: <22 %)"
+    assert all(len(line) <= 80 for line in lines)
