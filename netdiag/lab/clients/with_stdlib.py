@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import socket
 import ssl
 import time
 from collections.abc import Callable
@@ -104,6 +105,17 @@ def closed_by_peer(sock: Any) -> bool:
 def blind_session(plan: Plan) -> None:
     """One connection for all calls, written to without a look, as `http.client` itself does."""
     keeper = Keeper(plan, plan.url(0))
+    repeat(plan, lambda _turn: keeper.call(), WIRE_ERRORS)
+
+
+def probed_session(plan: Plan) -> None:
+    """The same on a socket that sends keep-alive probes after each second of silence."""
+    keeper = Keeper(plan, plan.url(0))
+    keeper.connection.connect()
+    sock = keeper.connection.sock
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL):
+        sock.setsockopt(socket.IPPROTO_TCP, option, 1)
     repeat(plan, lambda _turn: keeper.call(), WIRE_ERRORS)
 
 
@@ -261,6 +273,7 @@ HABITS: dict[str, Callable[[Plan], None]] = {
     "per_call": per_call,
     "session": session,
     "blind_session": blind_session,
+    "probed_session": probed_session,
     "idle_expiry": idle_expiry,
     "timed_expiry": timed_expiry,
     "shared_threads": shared_threads,
