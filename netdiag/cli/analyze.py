@@ -68,7 +68,7 @@ def command(
     tcpdump -i any -w - tcp | netdiag analyze - --assert 'reuse>=0.9'
     """  # noqa: D301 - click reads the control character
     from netdiag.cli.progress import Reading
-    from netdiag.cli.results import CaptureWishes, examine, gate, open_input, write
+    from netdiag.cli.results import CaptureWishes, examine, gate, open_input, say, write
 
     if len(files) > 1 and output.format in {"json", "csv"}:
         raise UsageError(f"--format {output.format} holds one file", hint="use --format ndjson for several")
@@ -80,6 +80,8 @@ def command(
     for name in files:
         with Reading(name) as progress:
             recording, word = open_input(name, CaptureWishes(keylog=keylog, limits=limits, progress=progress))
+        if recording.records("weights_thread") is not None:
+            say(f"this recording holds a load of weights: netdiag weights show {word or name}")
         documents.append((word, examine(recording, output).document))
     write(documents, output, fallback=sys.stdout)
     return max(gate(document, output) for _, document in documents)

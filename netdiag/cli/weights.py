@@ -26,7 +26,7 @@ __all__ = ["ASSERTED", "command"]
 
 _NEEDS_FILE = ("json", "ndjson", "csv")
 _PROBES = ("process", "weights")
-_FURTHER = ("compare", "serving", "snapshot")
+_FURTHER = ("compare", "serving", "show", "snapshot")
 ASSERTED = ("wall_ms", "bytes", "files", "blocked_share", "cached_share")
 """What `--assert` can name: the document's `summary`."""
 
@@ -100,6 +100,7 @@ def command(*, target: Target, argv: tuple[str, ...], output: Output, **chosen: 
     netdiag weights -- python load.py
     netdiag weights --pid 4711 --duration 60
     netdiag weights --until ready -- vllm serve MODEL
+    netdiag weights show last
     netdiag weights compare FILE
     netdiag weights serving http://127.0.0.1:8000/metrics
     netdiag weights snapshot SNAPSHOT.pickle

@@ -67,13 +67,18 @@ def _base(file: File) -> str:
     return file.path.rsplit("/", 1)[-1]
 
 
-def after(case: Case, one: Requests, large: int, at_once: int) -> str:
-    """Return what the wait would become with requests of `large` bytes, `at_once` under way: bounds, not a promise."""
+def after(case: Case, one: Requests, large: int, at_once: int) -> str | None:
+    """Return what the wait would become with requests of `large` bytes, `at_once` under way: bounds, not a promise.
+
+    None where that is what it is already.
+    """
     waited = case.waited_ms
     mean = one.mean_bytes or large
     depth = max(one.depth or 1.0, 1.0)
     best = waited * min(mean / large, 1.0) * depth / max(depth, at_once)
     wall = case.identity.wall_ms
+    if best > 0.98 * waited:
+        return None
     return f"{format_ms(wall)} → not below {format_ms(wall - waited + best)}, if a large request takes no longer"
 
 

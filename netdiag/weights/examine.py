@@ -39,9 +39,13 @@ def examine(
 
 
 def examine_load(load: Load, *, candidates: Sequence[str] = (), memory: Memory | None = None, **more: Any) -> Examined:
-    """Return what a load shows, however it was seen; the arguments are those of `examine`."""
-    load = replace(enrich(load, candidates), **more)
-    held = memory or memory_of()
+    """Return what a load shows, however it was seen; the arguments are those of `examine`.
+
+    With `later` the files are not looked at: what this machine says of them now was not so then.
+    """
+    later = bool(more.pop("later", False))
+    load = replace(load if later else enrich(load, candidates), **more)
+    held = memory or (Memory(total=None, available=None, limit=None) if later else memory_of())
     said = identity(load)
     found = judge(Case(load=load, identity=said, memory=held)) if said else []
     return Examined(load=load, memory=held, findings=tuple(found))
