@@ -6,18 +6,21 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from netdiag import web
 from netdiag.errors import UsageError
+from netdiag.summary import percentile
 from netdiag.text import safe
 
-__all__ = ["Health", "ask"]
+__all__ = ["Health", "Polled", "ask", "poll"]
 
 _TIMEOUT_S = 10.0
 _MOST = 1 << 20
 _WORDS = 80
+_ERROR = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,40 @@ class Health:
     ms: float
     says: str | None
     """A status page's own sentence, or how many models are listed; None where the answer has neither."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Polled:
+    """What came back of several asks."""
+
+    last: Health
+    asked: int
+    failed: int
+    """Of them, how many got no answer, or one that is an error."""
+    p50_ms: float | None
+    """Of the answers; None without any."""
+    slowest_ms: float | None
+
+
+def poll(url: str, times: int, every_s: float, pause: Callable[[float], object] = time.sleep) -> Polled:
+    """Ask several times, so many seconds apart; what came so far where somebody interrupts. UsageError as `ask`."""
+    found = [ask(url)]
+    with contextlib.suppress(KeyboardInterrupt):
+        while len(found) < times:
+            pause(every_s)
+            found.append(ask(url))
+    took = sorted(one.ms for one in found if not _is_error(one))
+    return Polled(
+        last=found[-1],
+        asked=len(found),
+        failed=len(found) - len(took),
+        p50_ms=percentile(took, 0.5) if took else None,
+        slowest_ms=took[-1] if took else None,
+    )
+
+
+def _is_error(one: Health) -> bool:
+    return one.status is None or one.status >= _ERROR
 
 
 def ask(url: str) -> Health:

@@ -50,10 +50,19 @@ def document(
         connections=pack.unpack("connections", tables.connections.iloc[ends]),
     )
     made = build(recording, few, findings, ignored=ignored, failures=failures)
+    _leave_out(made, calls=len(calls) < len(tables.requests), shakes=len(shakes) < len(tables.handshakes))
     made["summary"] = figures.summary(tables)
     words = judge.words(whole.stretches, len(tables.requests))
     made["coverage"]["unobservable"].append({"pid": None, "what": "all of the trace for causes", "why": words})
     return made
+
+
+def _leave_out(made: dict[str, Any], *, calls: bool, shakes: bool) -> None:
+    """Take away what renderers would sum over rows of which not all are here."""
+    for row in made["requests"] if calls else ():
+        row["server_reported_ms"] = None
+    for row in made["handshakes"] if shakes else ():
+        row["resumed"] = None
 
 
 def _calls(requests: pd.DataFrame, named: Collection[str]) -> Ints:

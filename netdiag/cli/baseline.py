@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netdiag.cli.options import format_option
+from netdiag.errors import UsageError
 
 if TYPE_CHECKING:
     from netdiag.baseline import Figures
+    from netdiag.baseline.health import Polled
     from netdiag.recording.reader import Recording
     from netdiag.tables import Tables
 
 __all__ = ["command", "remember"]
 
+_TIMES = 5
 _SHARES = (0.5, 0.9, 0.95, 0.99)
 
 
@@ -34,9 +37,21 @@ def command() -> None:
 @command.command("show", short_help="Print the table of scenarios.")
 @click.option("--host", metavar="NAME", help="Only this host.")
 @click.option("--hour", metavar="H", type=click.IntRange(0, 23), help="Only calls of this hour of the day, UTC.")
-@click.option("--health", metavar="URL", help="Ask this status page, or /v1/models, once, and print its word beside.")
+@click.option("--health", metavar="URL", help="Ask this status page, or /v1/models, and print its word beside.")
+@click.option(
+    "--every", metavar="S", type=click.FloatRange(min=1), help="--health: ask again every S seconds. [default: once]"
+)
+@click.option("--times", metavar="N", type=click.IntRange(min=1, max=100_000), help="--every: so often. [default: 5]")
 @format_option("table", "json")
-def show(host: str | None, hour: int | None, health: str | None, format_: str) -> None:
+def show(
+    *,
+    host: str | None,
+    hour: int | None,
+    health: str | None,
+    every: float | None,
+    times: int | None,
+    format_: str,
+) -> None:
     """Print for each scenario and dimension mean, p50, p90, p95, p99 and σ/μ.
 
     A scenario is host, model, streamed or not, and place. network: look-up, connect, TLS and sending. service: the
@@ -44,15 +59,18 @@ def show(host: str | None, hour: int | None, health: str | None, format_: str) -
 
     \b
     netdiag baseline show --host api.example.com --health https://status.example.com/api/v2/status.json
+    netdiag baseline show --health https://api.example.com/v1/models --every 10 --times 30
     """  # noqa: D301 - click reads the control character
     from netdiag.baseline import open_store
-    from netdiag.baseline.health import ask
+    from netdiag.baseline.health import poll
     from netdiag.cli.results import write_text
     from netdiag.values import dumps
 
+    if (every is not None and health is None) or (times is not None and every is None):
+        raise UsageError("--every is of --health, and --times of --every")
     with open_store() as store:
         found = store.figures(host=host, hour=hour)
-    told = None if health is None else ask(health)
+    told = None if health is None else poll(health, (times or _TIMES) if every else 1, every or 0.0)
     rows = [
         {
             "host": scenario.host,
@@ -65,15 +83,33 @@ def show(host: str | None, hour: int | None, health: str | None, format_: str) -
         for (scenario, dimension), figures in found.items()
     ]
     if format_ == "json":
-        own = None if told is None else {"url": told.url, "status": told.status, "ms": told.ms, "says": told.says}
+        own = None if told is None else _health(told)
         document = {"schema": "netdiag.baseline/1", "hour": hour, "scenarios": rows, "health": own}
         write_text(dumps(document) + "\n", None, sys.stdout)
         return
     write_text(_table(rows), None, sys.stdout)
     if told is not None:
-        status = "no answer" if told.status is None else f"status {told.status}"
-        word = f", it says: {told.says}" if told.says else ""
-        write_text(f"health   {told.url}: {status} in {told.ms:.0f} ms{word}\n", None, sys.stdout)
+        write_text(_said(told), None, sys.stdout)
+
+
+def _health(told: Polled) -> dict[str, Any]:
+    last = told.last
+    more = {"asked": told.asked, "failed": told.failed, "p50_ms": told.p50_ms, "slowest_ms": told.slowest_ms}
+    return {"url": last.url, "status": last.status, "ms": last.ms, "says": last.says, **more}
+
+
+def _said(told: Polled) -> str:
+    """Return the service's word in a line, and what several asks took in another."""
+    from netdiag.units import format_ms
+
+    last = told.last
+    status = "no answer" if last.status is None else f"status {last.status}"
+    word = f", it says: {last.says}" if last.says else ""
+    lines = f"health   {last.url}: {status} in {last.ms:.0f} ms{word}\n"
+    if told.asked > 1:
+        took = f"p50 {format_ms(told.p50_ms)}, slowest {format_ms(told.slowest_ms)}"
+        lines += f"         asked {told.asked} times, {told.failed} without a good answer, {took}\n"
+    return lines
 
 
 @command.command("forget", short_help="Forget one host, or everything.")

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from netdiag.cli.options import COLORS, Output, format_option, wants_color
+from netdiag.cli.options import COLORS, SEVERITIES, Output, format_option, wants_color
 from netdiag.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from netdiag.compare import Sample
 
 __all__ = ["command"]
@@ -31,16 +33,22 @@ _SPLITS = ("model", "host", "ip")
     "--gate", "rules", metavar="FILE", type=click.Path(path_type=Path), help="Rules in TOML, for the usual ones."
 )
 @click.option("--no-gate", is_flag=True, help="Compare only; never exit 3.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(SEVERITIES),
+    help="Exit 3 on a cause at least this severe that B has and A has not.",
+)
 @click.option("-o", "file", metavar="FILE", type=click.Path(path_type=Path), help="Write the result to FILE.")
 @click.option("--color", type=click.Choice(COLORS), default="auto", show_default=True, help="Colour the table.")
 @format_option("table", "json", "markdown")
-def command(
+def command(  # noqa: PLR0913 - one for each option
     inputs: tuple[str, ...],
     *,
     split: str | None,
     against: str | None,
     rules: Path | None,
     no_gate: bool,
+    fail_on: str | None,
     file: Path | None,
     color: str,
     format_: str,
@@ -54,6 +62,7 @@ def command(
     netdiag compare before.netdiag after.netdiag
     netdiag compare baseline last --gate gate.toml
     netdiag compare last --split model
+    netdiag compare before.netdiag after.netdiag --fail-on warning
     """  # noqa: D301 - click reads the control character
     from netdiag import compare
     from netdiag.cli.results import FAILED, write_text
@@ -72,7 +81,27 @@ def command(
     else:
         text = shown.table(document, color=color == "always" if file else wants_color(color, sys.stdout))
     write_text(text, file, sys.stdout)
-    return FAILED if document["raised"] else 0
+    return FAILED if _new_causes(document, fail_on) or document["raised"] else 0
+
+
+def _new_causes(document: Mapping[str, Any], fail_on: str | None) -> bool:
+    """Tell, also on stderr, whether there are causes that came up; UsageError where nobody looked for causes."""
+    from netdiag.cli.results import say
+
+    if fail_on is None:
+        return False
+    if any("baseline" in (one["a"]["kind"], one["b"]["kind"]) for one in document["comparisons"]):
+        raise UsageError("--fail-on compares causes, and a baseline holds none", hint="compare two recordings")
+    loud = SEVERITIES[SEVERITIES.index(fail_on) :]
+    new = [
+        row["code"]
+        for one in document["comparisons"]
+        for row in one["causes"]
+        if row["change"] == "new" and row["severity"] in loud
+    ]
+    if new:
+        say(f"--fail-on {fail_on}: new in B: {', '.join(dict.fromkeys(new))}")
+    return bool(new)
 
 
 def _sides(inputs: tuple[str, ...], against: str | None) -> list[tuple[Sample, Sample]]:

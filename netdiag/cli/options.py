@@ -15,14 +15,14 @@ import click
 
 from netdiag.errors import UsageError
 
-__all__ = ["COLORS", "FORMATS", "LISTS", "Output", "format_option", "output_options", "wants_color"]
+__all__ = ["COLORS", "FORMATS", "LISTS", "SEVERITIES", "Output", "format_option", "output_options", "wants_color"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 FORMATS = ("table", "json", "ndjson", "csv", "markdown")
 LISTS = ("connections", "requests", "handshakes", "resolutions", "processes", "findings")
 COLORS = ("auto", "always", "never")
-_LEVELS = ("info", "warning", "critical")
+SEVERITIES = ("info", "warning", "critical")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ _OPTIONS = (
     click.option("-o", "file", metavar="FILE", type=click.Path(path_type=Path), help="Write results to FILE."),
     click.option("--rows", type=click.Choice(LISTS), default=LISTS[0], show_default=True, help="The list in CSV."),
     click.option("--color", type=click.Choice(COLORS), default="auto", show_default=True, help="Colour the table."),
-    click.option("--fail-on", type=click.Choice(_LEVELS), help="Exit 3 on a finding this severe."),
+    click.option("--fail-on", type=click.Choice(SEVERITIES), help="Exit 3 on a finding this severe."),
     click.option(
         "--assert",
         "assertions",

@@ -31,8 +31,8 @@ _MOST_ROUTES = 8
     "file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    required=True,
-    help="The page, FILE.html, or for a ticket FILE.md; `-` for standard output.",
+    help="The page, FILE.html, or for a ticket FILE.md; `-`: the page to standard output. "
+    "[default: a summary in the terminal]",
 )
 @click.option(
     "--template",
@@ -53,7 +53,7 @@ _MOST_ROUTES = 8
 def command(
     recordings: tuple[str, ...],
     *,
-    file: Path,
+    file: Path | None,
     template: Path | None,
     config: Path | None,
     slow_ms: float,
@@ -62,12 +62,13 @@ def command(
     """Write each RECORDING (also a capture, `-` or `last`) into one HTML page that loads nothing from elsewhere.
 
     \b
+    netdiag report last
     netdiag report last -o slow.html
     netdiag report before.netdiag after.netdiag -o both.html
     netdiag report last -o ticket.md
     """  # noqa: D301 - click reads the control character
     from netdiag import bulk
-    from netdiag.cli.options import Output
+    from netdiag.cli.options import Output, wants_color
     from netdiag.cli.results import examine, open_input, say, write_text
     from netdiag.render import Options, render
     from netdiag.render.activity import activity
@@ -76,21 +77,25 @@ def command(
     if template is not None and not template.is_dir():
         raise UsageError(f"--template {template}: there is no such folder")
     output = Output(format="html", config=config, slow_ms=slow_ms)
-    markdown = file.suffix.lower() in {".md", ".markdown"}
+    form = "table" if file is None else "markdown" if file.suffix.lower() in {".md", ".markdown"} else "html"
+    if form != "html" and template is not None:
+        raise UsageError("--template is of pages", hint="-o FILE.html")
+    color = wants_color("auto", sys.stdout)
     texts, parts = [], []
     for name in recordings:
         found, _ = open_input(name)
         shown = "" if name in {"-", "last"} else Path(name).name
         if bulk.is_long(found):
             long = _long(found, output, shown, routes=not no_routes)
-            if markdown:
-                texts.append(render("markdown", long.document, Options()))
+            if form != "html":
+                texts.append(render(form, long.document, Options(color=color, partial=True, recording=name)))
             else:
                 parts.append(long)
             continue
         examined = examine(found, output)
-        if markdown:
-            texts.append(render("markdown", examined.document, Options()))
+        if form != "html":
+            known = None if name == "-" else name
+            texts.append(render(form, examined.document, Options(color=color, recording=known)))
             continue
         from netdiag.render.html import Part  # jinja2
 
@@ -105,7 +110,7 @@ def command(
             )
         )
     target = None if str(file) == "-" else file
-    write_text("\n".join(texts) if markdown else _page(parts, template), target, sys.stdout)
+    write_text("\n".join(texts) if form != "html" else _page(parts, template), target, sys.stdout)
     if target is not None:
         say(f"wrote {target}")
 

@@ -140,6 +140,7 @@ def _causes(first: Sample, second: Sample) -> list[dict[str, Any]]:
         {
             "code": code,
             "change": None if not told else "kept" if code in one and code in two else "new" if code in two else "gone",
+            "severity": second.severities.get(code) or first.severities.get(code),
             "a": _cost(first, code),
             "b": _cost(second, code),
         }

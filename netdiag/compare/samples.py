@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from netdiag.bulk.pack import STREAM
 from netdiag.compare.statistics import Values
-from netdiag.findings import Finding
+from netdiag.findings import Finding, Severity
 from netdiag.summary import PARTS
 from netdiag.tables import Tables
 
@@ -47,6 +47,8 @@ class Sample:
     causes: Mapping[str, tuple[int, float | None]] | None = field(default_factory=dict)
     """By code of a finding: cases, and what they cost in milliseconds. None: no findings were made of it."""
     started: str | None = None
+    severities: Mapping[str, str] = field(default_factory=dict)
+    """By code of a finding: the loudest severity."""
 
 
 def sample(
@@ -132,8 +134,17 @@ def _sample(
         values={metric: _values(requests, column) for metric, column in METRICS},
         shares=_shares(tables, requests, whole=kind != "group"),
         causes=causes,
+        severities=_loudest(findings),
         started=started,
     )
+
+
+def _loudest(findings: Sequence[Finding]) -> dict[str, str]:
+    order = list(Severity)
+    found: dict[str, Severity] = {}
+    for finding in findings:
+        found[finding.code] = min(finding.severity, found.get(finding.code, finding.severity), key=order.index)
+    return {code: str(severity) for code, severity in found.items()}
 
 
 def _values(requests: pd.DataFrame, column: str) -> Values:

@@ -32,6 +32,8 @@ class Options:
     """Every finding in full, also those of severity info; `table` only."""
     recording: str | None = None
     """How the user can name the recording, for the advice what to do next; `table` only."""
+    partial: bool = False
+    """The document's lists hold few of many events: nothing is counted in them; `table` only."""
     rows: str = "connections"
     """Which of `LISTS`; `csv` only."""
     arrived: Mapping[str, tuple[float, ...]] = field(default_factory=dict)

@@ -31,9 +31,9 @@ def render(document: Mapping[str, Any], options: Options) -> str:
     if not loud:
         _nothing_found(paper, document)
     _time(paper, document)
-    _hosts(paper, document)
+    _hosts(paper, document, partial=options.partial)
     _notes(paper, document, quiet)
-    _coverage(paper, document)
+    _coverage(paper, document, partial=options.partial)
     _next(paper, document, options.recording)
     return paper.text()
 
@@ -188,7 +188,7 @@ _SOURCE = 80 - _NAME - 9 - 6 - 12 - 3
 # --- hosts --------------------------------------------------------------------------------------------------------
 
 
-def _hosts(paper: Paper, document: Mapping[str, Any]) -> None:
+def _hosts(paper: Paper, document: Mapping[str, Any], *, partial: bool) -> None:
     hosts = document["summary"]["by_host"]
     if not hosts:
         return
@@ -203,7 +203,8 @@ def _hosts(paper: Paper, document: Mapping[str, Any]) -> None:
         paper.line(f"{fit('  ' + words.name_of(row['host'], row['port']), 38)}{figures}")
     if len(hosts) > _MAX_HOSTS:
         paper.line(f"  and {len(hosts) - _MAX_HOSTS:,} more")
-    paper.listed("closed", _closers(document["connections"]))
+    if not partial:
+        paper.listed("closed", _closers(document["connections"]))
 
 
 def _closers(connections: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -237,9 +238,9 @@ def _notes(paper: Paper, document: Mapping[str, Any], quiet: Sequence[Mapping[st
         paper.labelled("note", early, style="warning")
 
 
-def _coverage(paper: Paper, document: Mapping[str, Any]) -> None:
+def _coverage(paper: Paper, document: Mapping[str, Any], *, partial: bool) -> None:
     coverage = document["coverage"]
-    parts = [f"tier {safe(coverage['tier'] or 'unknown')}", *_read_requests(document)]
+    parts = [f"tier {safe(coverage['tier'] or 'unknown')}", *([] if partial else _read_requests(document))]
     probes = coverage["probes"]
     attached = [row for row in probes if row["state"] == "attached"]
     if probes:

@@ -57,6 +57,41 @@ def test_the_services_word(capsys):
     assert call(capsys, "baseline", "show", "--health", "nothing").status == 2
 
 
+def test_the_service_is_asked_again_and_again(capsys, monkeypatch):
+    from netdiag.baseline import health
+
+    answers = iter([(200, b'{"data": [1, 2]}'), (503, b""), (200, b'{"data": [1, 2, 3]}')])
+    pauses: list[float] = []
+    monkeypatch.setattr("netdiag.web.ask", lambda *_, **__: next(answers))
+    monkeypatch.setattr(health.poll, "__defaults__", (pauses.append,))
+    learn()
+    asked = ("--health", "http://127.0.0.1:9/v1/models", "--every", "7", "--times", "3")
+    told = call(capsys, "baseline", "show", *asked).out
+    assert "it says: 3 models" in told
+    assert "asked 3 times, 1 without a good answer" in told
+    assert pauses == [7.0, 7.0]
+
+
+def test_asking_again_stops_where_somebody_interrupts(capsys, monkeypatch):
+    from netdiag.baseline import health
+
+    def interrupt(_seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("netdiag.web.ask", lambda *_, **__: (200, b"{}"))
+    monkeypatch.setattr(health.poll, "__defaults__", (interrupt,))
+    learn()
+    asked = ("--health", "http://127.0.0.1:9/v1/models", "--every", "7", "--format", "json")
+    told = json.loads(call(capsys, "baseline", "show", *asked).out)["health"]
+    assert (told["asked"], told["failed"]) == (1, 0)
+
+
+@pytest.mark.parametrize("words", [("--every", "5"), ("--health", "http://127.0.0.1:9/", "--times", "3")])
+def test_words_that_miss_others(capsys, words):
+    learn()
+    assert call(capsys, "baseline", "show", *words).status == 2
+
+
 def test_hostile_names(capsys):
     learn(hostile=calls.HOSTILE)
     assert "\x1b" not in call(capsys, "baseline", "show").out

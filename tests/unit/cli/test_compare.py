@@ -56,6 +56,15 @@ def test_lost_keep_alive(capsys, tmp_path):
     assert "new  reuse.client-per-call" in called.out
 
 
+def test_a_new_cause_ends_with_three_where_that_was_asked(capsys, tmp_path):
+    one, two = recording(tmp_path / "a.netdiag", keep=True), recording(tmp_path / "b.netdiag")
+    called = call(capsys, "compare", one, two, "--no-gate", "--fail-on", "warning")
+    assert called.status == 3
+    assert "--fail-on warning: new in B: reuse.client-per-call" in called.err
+    assert call(capsys, "compare", two, two, "--no-gate", "--fail-on", "info").status == 0
+    assert call(capsys, "compare", two, one, "--no-gate", "--fail-on", "info").status == 0
+
+
 def test_groups_of_one_recording(capsys, tmp_path):
     made = RecordingBuilder().process(100)
     for number in range(60):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import json
+
 from tests.fakes.commands import call, recording_file
 
 
@@ -19,10 +21,34 @@ def test_to_standard_output(capsys, tmp_path):
     assert called.err == ""
 
 
-def test_it_needs_a_place(capsys, tmp_path):
-    called = call(capsys, "report", recording_file(tmp_path))
-    assert called.status == 2
-    assert "-o" in called.err
+def test_without_a_place_it_is_a_summary_for_the_terminal(capsys, tmp_path):
+    kept = recording_file(tmp_path)
+    called = call(capsys, "report", kept)
+    assert called.status == 0
+    assert called.out == call(capsys, "analyze", kept).out
+    assert max(map(len, called.out.splitlines())) <= 80
+
+
+def test_a_template_is_of_pages(capsys, tmp_path):
+    assert call(capsys, "report", recording_file(tmp_path), "--template", tmp_path).status == 2
+
+
+def test_the_stored_way_to_a_host(capsys, tmp_path, monkeypatch):
+    from netdiag.route import history
+    from tests.fakes.routes import checked
+
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    kept = recording_file(tmp_path)
+    document = json.loads(call(capsys, "analyze", kept, "--format", "json").out)
+    host = document["summary"]["by_host"][0]["host"]
+    store = history.open_store()
+    assert store is not None
+    store.keep(history.target_of(host, 443, "tcp"), checked())
+    store.close()
+    page = call(capsys, "report", kept, "-o", "-").out
+    assert f"The way to {host}" in page
+    assert "New York" in page
+    assert "New York" not in call(capsys, "report", kept, "-o", "-", "--no-routes").out
 
 
 def test_a_place_that_cannot_be(capsys, tmp_path):
