@@ -149,7 +149,8 @@ def _first_record(call: Asked, records: Rows, bursts: Rows) -> tuple[float, floa
     """Return how long the first large record of the answer took to arrive (ms), and its size; NaN where there is none.
 
     It is one of the first few: the head of the answer and the size of its first chunk may have records of their own.
-    Its end is where the bytes that the program had read reach it: both count the same bytes of the connection.
+    Its end is where the bytes that the program had read reach it: both count the same bytes of the connection. How long
+    they had lain there unread is none of the record's time.
     """
     row = call.link.row
     length = records.part(row, "length") + _HEADER
@@ -159,9 +160,10 @@ def _first_record(call: Asked, records: Rows, bursts: Rows) -> tuple[float, floa
         return NAN, NAN
     end = float(length[: index + 1][records.received(row)[: index + 1]].sum())
     mine = bursts.received(row)
-    ended, size = bursts.part(row, "ended_ns")[mine], bursts.part(row, "bytes")[mine]
+    ended, size, lag = (bursts.part(row, name)[mine] for name in ("ended_ns", "bytes", "max_lag_ms"))
     order = np.lexsort((size, ended))
     at = int(np.searchsorted(np.cumsum(size[order]), end))
     if at >= len(order):
         return NAN, float(length[index])
-    return float(ended[order[at]] - records.part(row, "at_ns")[index]) / _MS, float(length[index])
+    unread = float(np.nan_to_num(lag[order[at]]))
+    return float(ended[order[at]] - records.part(row, "at_ns")[index]) / _MS - unread, float(length[index])

@@ -62,6 +62,14 @@ def test_a_head_in_a_record_of_its_own_does_not_hide_the_large_one(calls):
     assert calls.codes() == ["stream.large-record"]
 
 
+def test_a_record_that_its_program_read_late_had_come_at_once(calls):
+    large(calls, size=16_401, took=130.0)
+    for burst in calls.rows["bursts"]:
+        if burst["bytes"] > 16_000:
+            burst |= {"max_lag_ms": 125.0, "arrived_ns": burst["began_ns"] - 125e6}
+    assert "stream.large-record" not in calls.codes()
+
+
 def test_a_first_record_that_takes_long_to_be_whole(calls):
     large(calls, size=16_401, took=130.0)
     finding = calls.only("stream.large-record")
