@@ -15,6 +15,7 @@ import pytest
 
 from netdiag.lab.asked import compare_questions
 from netdiag.lab.network import PrivateNetwork
+from tests.kernel.resolved import STUB, running
 
 pytestmark = pytest.mark.kernel
 
@@ -139,6 +140,24 @@ def test_both_families_of_name_servers(tmp_path):
 def test_a_stub_on_another_loopback_address(tmp_path):
     document, _ = traced([*client("glibc", tmp_path), "api.lab.test"], tmp_path, bind=["127.0.0.53"])
     assert {entry["server"] for entry in document["resolutions"] if entry["source"] == "wire"} == {"127.0.0.53"}
+
+
+def test_the_stub_of_systemd_resolved(tmp_path: Path) -> None:
+    names = ["api.lab.test", "only4.lab.test", "nosuch.lab.test"]
+    with PrivateNetwork({"names": SETTINGS | {"wait_s": 0.03, "search": []}}) as network, running(network, tmp_path):
+        argv = [*NETDIAG, str(tmp_path / "trace.json"), "--"]
+        command = network.for_client([*client("python", tmp_path), *names])
+        subprocess.run([*argv, *command], check=True, capture_output=True, timeout=120)
+    rows = json.loads((tmp_path / "trace.json").read_text())["resolutions"]
+    calls = {row["name"]: row for row in rows if row["source"] == "libc"}
+    assert list(calls) == names
+    for name, row in calls.items():
+        assert set(row["answers"]) == FOUND.get(name, set())
+        assert row["error"] == (None if name in FOUND else "NXDOMAIN")
+        assert row["duration_ms"] >= 29
+    wire = [row for row in rows if row["source"] == "wire"]
+    assert {row["server"] for row in wire} == {STUB}
+    assert Counter(row["name"] for row in wire) == dict.fromkeys(names, 2)
 
 
 def test_a_look_up_that_was_jumped_out_of_leaves_the_next_one_its_own_name(tmp_path):
