@@ -79,7 +79,7 @@ class World:
         bind = f'mount --bind {self.folder}/resolv.conf /etc/resolv.conf && exec "$@"'
         return inside(self.client, ["unshare", "--mount", "--", "sh", "-c", bind, "sh", *as_user(argv, uid)])
 
-    def run(self, argv: Sequence[str], *, uid: int = 0, timeout_s: float = 60.0) -> str:
+    def run(self, argv: Sequence[str], *, uid: int = 0, timeout_s: float = 180.0) -> str:
         """Return what `argv` prints at the client's end; Unsupported with its own words where it fails."""
         return output(self.command(argv, uid=uid), timeout_s)
 
@@ -127,8 +127,11 @@ def as_user(argv: Sequence[str], uid: int) -> list[str]:
 
 
 def output(argv: Sequence[str], timeout_s: float) -> str:
-    """Return what a command prints; Unsupported with its own words where it fails."""
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=timeout_s, cwd=_code())
+    """Return what a command prints; Unsupported with its own words where it fails, or when it takes too long."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=timeout_s, cwd=_code())
+    except subprocess.TimeoutExpired as error:
+        raise Unsupported(f"{' '.join(argv)[-200:]}: not over after {timeout_s:.0f} s") from error
     if done.returncode:
         raise Unsupported(f"{' '.join(argv)[-200:]}: exit {done.returncode}: {done.stderr.strip()[-400:]}")
     return done.stdout

@@ -91,6 +91,6 @@ def test_a_long_heading_is_cut_nowhere() -> None:
     lines = render(shown, Options(width=80)).splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("target"))
     assert lines[at].endswith(f"[{long}]:443")
-    assert lines[at + 1].strip() == "TCP inside an open connection  min 88.1, median 88.1 ms, TLS 168.8 ms"
+    assert lines[at + 1].strip() == "TCP inside an open connection  min 88.1, median 88.7 ms, TLS 168.8 ms"
     assert lines[at + 2].strip() == "lost 0/12 (95 %: <22 %)"
     assert all(len(line) <= 80 for line in lines)
