@@ -30,8 +30,9 @@ __all__ = ["FunctionProbes"]
 
 _SEEN, _FORK, _EXEC, _EXIT = 1, 2, 3, 4
 """Of `enum nd_process_kind`."""
-_LOOKS_S = (0.015, 0.05, 0.15, 0.5)
-"""When a process's map is looked at after it was met or ran a program; then with every tick."""
+_LOOKS_S = (0.01, 0.02, 0.03, 0.045, 0.06, 0.08, 0.1, 0.13, 0.16, 0.2, 0.25, 0.3, 0.4, 0.5)
+"""When a map is looked at after its process was met or ran a program, which is when modules with libraries of their own
+are loaded; then with every tick. Where nothing was mapped since, a look takes some microseconds."""
 _TICK_S = 1.0
 _SWITCH_S = 0.001
 """How long one thread may keep the other waiting."""
