@@ -8,16 +8,68 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from netdiag.errors import NetdiagError
 
-__all__ = ["each"]
+__all__ = ["apart", "can_fork", "each"]
 
 _WORKERS = 2
 """More would need more memory than what they work on: each holds one piece."""
 
 T = TypeVar("T")
+
+
+def can_fork() -> bool:
+    """Tell whether a copy of this process may go on by itself; some libraries of other systems do not allow for it."""
+    return sys.platform == "linux"
+
+
+def apart(work: Callable[[Callable[..., None]], T], heard: Callable[..., None] | None = None) -> T:
+    """Return what `work` returns, done in another process: what it needed is given back when that ends.
+
+    `work` gets a function that passes on to `heard` what it is called with. Errors of `work` are raised here.
+    """
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_alone, args=(there, work), daemon=True)
+    process.start()
+    there.close()
+    try:
+        while True:
+            said, error, result = _received(here)
+            if said is None:
+                break
+            if heard is not None:
+                heard(*said)
+    finally:
+        here.close()
+        process.terminate()
+        process.join()
+    if error is not None:
+        raise error
+    return cast("T", result)
+
+
+def _alone(there: Connection, work: Callable[[Callable[..., None]], Any]) -> None:
+    _answer(there, lambda: there.send((None, None, work(lambda *said: there.send((said, None, None))))))
+
+
+def _received(here: Connection) -> Any:
+    try:
+        return here.recv()
+    except EOFError as ended:
+        raise NetdiagError("a process that shared the work ended before it was done") from ended
+
+
+def _answer(there: Connection, work: Callable[[], None]) -> None:
+    """Do some work; its errors are raised where it was asked for."""
+    try:
+        work()
+    except (BrokenPipeError, KeyboardInterrupt):  # whoever waited for it has gone, or is told as well
+        return
+    except Exception as error:  # noqa: BLE001
+        there.send((None, error, None))
 
 
 def each(work: Callable[[int], T], count: int) -> Iterator[T]:
@@ -26,7 +78,7 @@ def each(work: Callable[[int], T], count: int) -> Iterator[T]:
     On one processor, for one piece, or on another system than Linux it is done here. What a piece needed is given
     back when its process ends. Errors of `work` are raised here.
     """
-    workers = min(_WORKERS, len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1, count)
+    workers = min(_WORKERS, len(os.sched_getaffinity(0)) if can_fork() else 1, count)
     if workers < 2:
         yield from map(work, range(count))
         return
@@ -42,10 +94,7 @@ def each(work: Callable[[int], T], count: int) -> Iterator[T]:
             processes.append(process)
             there.close()  # so that the end of the process is the end of the pipe
         for number in range(count):
-            try:
-                error, result = ends[number % workers].recv()
-            except EOFError as ended:
-                raise NetdiagError("a process that shared the work ended before it was done") from ended
+            _, error, result = _received(ends[number % workers])
             if error is not None:
                 raise error
             yield result
@@ -57,11 +106,9 @@ def each(work: Callable[[int], T], count: int) -> Iterator[T]:
             process.join()
 
 
-def _serve(there: Connection, work: Callable[[int], T], numbers: range) -> None:
-    try:
+def _serve(there: Connection, work: Callable[[int], Any], numbers: range) -> None:
+    def serve() -> None:
         for number in numbers:
-            there.send((None, work(number)))
-    except BrokenPipeError:  # whoever waited for it has gone
-        return
-    except Exception as error:  # noqa: BLE001 - it is raised where the work was asked for
-        there.send((error, None))
+            there.send((None, None, work(number)))
+
+    _answer(there, serve)

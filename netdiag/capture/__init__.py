@@ -6,5 +6,6 @@ from __future__ import annotations
 from netdiag.capture.limits import Limits
 from netdiag.capture.read import Progress, read
 from netdiag.capture.source import kind_of
+from netdiag.capture.spool import Spool, attached
 
-__all__ = ["Limits", "Progress", "kind_of", "read"]
+__all__ = ["Limits", "Progress", "Spool", "attached", "kind_of", "read"]

@@ -53,30 +53,35 @@ def read(
     keylog: Path | None = None,
     limits: Limits | None = None,
     progress: Progress | None = None,
+    spool: Spool | None = None,
 ) -> Recording:
     """Return what a capture file shows, as a recording of the tier `capture`.
 
     Who sent the SYN is local; each connection is there once, from the client's side. Cookies are numbers in order of
     the first packet. InputUnreadable, with the offset, for what is no capture file; one that breaks off in the middle
-    gives what came before and `truncated_at`, an offset in the unpacked file. `name` is what errors call the file.
+    gives what came before and `truncated_at`, an offset in the unpacked file. `name` is what errors call the file;
+    `spool` is where records wait while it is read.
     """
     wishes = Wishes(keys=keylogs.read(keylog) if keylog is not None else KeyLog())
+    spool = spool or Spool()
     file = open_source(source)
     file.name = name or file.name
     try:
-        reader = _Reader(file, wishes, limits or Limits(), progress)
+        reader = _Reader(file, wishes, limits or Limits(), progress, spool)
         reader.run()
         again = file.again() if wishes.keys.late else None
         if again is not None:  # what the first time could not be opened: its secrets lie behind it
-            reader = _Reader(again, wishes, limits or Limits(), progress)
+            spool.clear()
+            reader = _Reader(again, wishes, limits or Limits(), progress, spool)
             reader.run()
         return reader.recording(unopened=wishes.keys.late and again is None)
     finally:
         file.close()
+        spool.close()
 
 
 class _Reader:
-    def __init__(self, file: Input, wishes: Wishes, limits: Limits, progress: Progress | None) -> None:
+    def __init__(self, file: Input, wishes: Wishes, limits: Limits, progress: Progress | None, spool: Spool) -> None:
         self._file, self._limits, self._progress = file, limits, progress
         self._notes, self._layers, self._clock = Notes(), Layers(), Clock()
         self._flows, self._hellos = Flows(), Hellos(keep_names=bool(limits.names))
@@ -85,7 +90,7 @@ class _Reader:
         self._datagram_sinks = datagram_sinks(wishes)
         self._sinks: tuple[StreamSink | DatagramSink, ...] = (*self._stream_sinks, *self._datagram_sinks)
         self._talks: dict[int, Talk] = {}
-        self._spool = Spool()
+        self._spool = spool
         self._runs: dict[str, list[Records]] = {"tcp_io": [], "tls_record": []}
         self._start: int | None = None
         self._end = self._size = 0

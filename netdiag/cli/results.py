@@ -49,6 +49,8 @@ FAILED = 3
 
 _SEVERITIES = ("info", "warning", "critical")
 _BUFFER_BYTES = 1 << 20
+_LARGE = 64 << 20
+"""A capture of so many bytes is read in a process of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,20 +316,34 @@ class _Chained(io.RawIOBase):
 
 
 def _capture(source: Path | _Chained, start: bytes, name: str, wishes: CaptureWishes | None) -> Recording:
-    from netdiag import capture
+    """Read a capture; what a large one needs while it is read is given back with the process that reads it."""
+    from netdiag import capture, forks
 
     if capture.kind_of(start) is None:
         raise InputUnreadable(
             f"{name}: neither a recording of netdiag nor a packet capture: its mark is missing at byte 0", hint=_ORIGIN
         )
     wishes = wishes or CaptureWishes()
-    return capture.read(
-        source,  # type: ignore[arg-type]
-        name=name,
-        keylog=wishes.keylog,
-        limits=wishes.limits,
-        progress=wishes.progress,
-    )
+
+    def read(progress: Progress | None, spool: capture.Spool) -> Recording:
+        return capture.read(
+            source,  # type: ignore[arg-type]
+            name=name,
+            keylog=wishes.keylog,
+            limits=wishes.limits,
+            progress=progress,
+            spool=spool,
+        )
+
+    if not isinstance(source, Path) or source.stat().st_size < _LARGE or not forks.can_fork():
+        return read(wishes.progress, capture.Spool())
+    with tempfile.TemporaryFile(prefix="netdiag-") as file:
+
+        def read_apart(tell: Progress) -> Any:
+            spool = capture.Spool(file)
+            return spool.detached(read(tell, spool))
+
+        return capture.attached(file, forks.apart(read_apart, wishes.progress))
 
 
 _ORIGIN = (

@@ -6,11 +6,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
+from collections.abc import Callable
 
 import pytest
 
 from netdiag.errors import InputUnreadable, NetdiagError
-from netdiag.forks import each
+from netdiag.forks import apart, each
 
 two_processors = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor")
 
@@ -56,4 +57,37 @@ def test_whoever_stops_waiting_leaves_no_process() -> None:
     found = each(lambda _: bytes(1 << 20), 8)
     next(found)
     found.close()  # type: ignore[attr-defined]
+    assert not multiprocessing.active_children()
+
+
+def test_one_piece_apart_passes_on_what_it_says() -> None:
+    heard: list[tuple[int, int | None]] = []
+
+    def work(tell: Callable[..., None]) -> int:
+        tell(1, None)
+        tell(2, 3)
+        return os.getpid()
+
+    assert apart(work, lambda done, of: heard.append((done, of))) != os.getpid()
+    assert heard == [(1, None), (2, 3)]
+    assert apart(lambda tell: tell("nobody listens")) is None
+    assert not multiprocessing.active_children()
+
+
+def test_errors_apart_are_raised_here(capfd: pytest.CaptureFixture[str]) -> None:
+    def broken(_: object) -> None:
+        raise InputUnreadable("byte 7", hint="try another")
+
+    with pytest.raises(InputUnreadable, match="byte 7") as caught:
+        apart(broken)
+    assert caught.value.hint == "try another"
+    with pytest.raises(NetdiagError, match="ended before"):
+        apart(lambda _: os.kill(os.getpid(), 9))
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(NetdiagError, match="ended before"):
+        apart(interrupted)
+    assert capfd.readouterr().err == ""  # no traceback of the other process
     assert not multiprocessing.active_children()

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,8 @@ import pytest
 
 from netdiag.capture import spool
 from netdiag.capture.layouts import rows
-from netdiag.capture.spool import Spool
+from netdiag.capture.read import read
+from netdiag.capture.spool import Spool, attached
 from netdiag.recording.reader import Records
 
 
@@ -40,6 +43,7 @@ def test_much_lies_in_a_file_by_connection(monkeypatch: pytest.MonkeyPatch) -> N
         waiting.add("tcp_io", made("tcp_io", [3, 1, 2, 1, 3, 2], since))
         waiting.add("tls_record", made("tls_record", [1], since))
     found = waiting.runs()
+    waiting.close()
     assert len(found["tcp_io"]) > 1
     for run in found["tcp_io"]:
         keys = list(zip(run["cookie"].tolist(), run["time"].tolist(), strict=True))
@@ -57,4 +61,25 @@ def test_no_file_has_a_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     waiting.add("tcp_io", made("tcp_io", [1], 5))
     assert not list(tmp_path.iterdir())
     (run,) = waiting.runs()["tcp_io"]
+    waiting.close()
     assert run["time"].tolist() == [5]
+
+
+def test_another_process_takes_over_what_lies_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The file is shared and the rest is sent; of a first reading that was for naught nothing is left."""
+    capture_file = Path(__file__).resolve().parents[2] / "captures" / "own_httpx_expiry5_gap6.5.pcap"
+    whole = read(capture_file)
+    monkeypatch.setattr(spool, "SPOOL_BYTES", 500)
+    with (tmp_path / "spool").open("w+b") as file:
+        waiting = Spool(file)
+        waiting.add("tcp_io", made("tcp_io", [1] * 100, 5))
+        waiting.clear()
+        part = waiting.detached(read(capture_file, spool=waiting))
+        found = attached(file, pickle.loads(pickle.dumps(part)))
+    assert {stream for stream, *_ in part.index} == {"tcp_io", "tls_record"}
+    assert not part.recording.runs["tcp_io"]
+    assert replace(found, runs={}) == replace(whole, runs={})
+    assert found.runs.keys() == whole.runs.keys()
+    for stream in ("tcp_io", "tls_record"):
+        rows = [np.sort(np.concatenate(one.runs[stream]), order=("cookie", "time")) for one in (found, whole)]
+        assert (rows[0] == rows[1]).all()
