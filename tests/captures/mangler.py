@@ -13,7 +13,9 @@ from pathlib import Path
 
 __all__ = ["WAYS", "Mangled", "Packet", "load", "mangle", "pcap", "pcapng"]
 
-_ETHERNET, _RAW, _SLL, _SLL2, _NULL = 1, 101, 113, 276, 0
+_ETHERNET, _RAW, _SLL, _SLL2, _NULL, _NFLOG = 1, 101, 113, 276, 0, 239
+_PREFIX = bytes.fromhex("20010db8000000000000ffff")
+"""Before the addresses of what is turned into IPv6."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,38 @@ def _tagged(*tags: bytes) -> Way:
         return Mangled(pcap(changed), whole=True)
 
     return way
+
+
+def _logged(packets: list[Packet], _: random.Random, __: bytes) -> Mangled:
+    """As Linux's firewall hands packets on (NFLOG)."""
+    heads = [struct.pack("<BBHHHIHH", 2, 0, 0, 8, 1, 0, p.passed - 14 + 4, 9) for p in packets]
+    changed = [
+        replace(p, data=head + p.data[14:], passed=p.passed - 14 + len(head))
+        for p, head in zip(packets, heads, strict=True)
+    ]
+    return Mangled(pcap(changed, _NFLOG), whole=True)
+
+
+def _sixth(packets: list[Packet], _: random.Random, __: bytes) -> Mangled:
+    """The same over IPv6, which numbers no packets."""
+    changed = []
+    for p in packets:
+        segment = p.data[p.transport : p.payload + p.size]
+        ends = _PREFIX + p.data[26:30] + _PREFIX + p.data[30:34]
+        data = p.data[:12] + b"\x86\xdd" + struct.pack(">IHBB", 6 << 28, len(segment), 6, 64) + ends + segment
+        changed.append(replace(p, data=data, passed=len(data)))
+    return Mangled(pcap(changed), whole=True)
+
+
+def _tunnelled(packets: list[Packet], _: random.Random, __: bytes) -> Mangled:
+    """In VXLAN, as between machines of a cloud."""
+    changed = []
+    for p in packets:
+        size = 36 + len(p.data)
+        outer = struct.pack(">BBHHHBBH4s4s", 0x45, 0, size, 0, 0, 64, 17, 0, bytes([10, 9, 9, 1]), bytes([10, 9, 9, 2]))
+        outer += struct.pack(">HHHHII", 5555, 4789, size - 20, 0, 8 << 24, 1 << 8)
+        changed.append(replace(p, data=p.data[:14] + outer + p.data, passed=p.passed + 14 + len(outer)))
+    return Mangled(pcap(changed), whole=True)
 
 
 def _packed(pack: Callable[[bytes], bytes]) -> Way:
@@ -287,6 +321,9 @@ WAYS: dict[str, Way] = {
     "null": _linked(_NULL, struct.pack("<I", 2)),
     "vlan": _tagged(_VLAN),
     "qinq": _tagged(_QINQ, _VLAN),
+    "nflog": _logged,
+    "ipv6": _sixth,
+    "vxlan": _tunnelled,
     "gzip": _packed(gzip.compress),
     "xz": _packed(lzma.compress),
     "pcapng": _next_generation,
