@@ -27,6 +27,8 @@ _EVEN_MS, _EVEN = 30.0, 0.05
 _SILENCE_MS = 120_000.0
 _SHORTEST_CONNECT_MS = 300.0
 _HEDGE_MS = 20.0
+_ONE_DELAY, _ALL = 0.7, 0.8
+"""So many of the pairs have one delay, and so many of the requests are of pairs."""
 _SAME_SIZE = 24.0
 _ON_THE_WAY_MS = 20.0
 """And a round trip: for so long after a close comes what the server had sent before it could know."""
@@ -211,10 +213,13 @@ def _silence_ms(call: Asked, end_ns: float) -> float:
 
 def _hedge(group: Group, asked: Sequence[Asked]) -> Seen | None:
     """Pairs of equal requests, the second begun a constant time after the first while that had no answer; both end."""
-    pairs = _pairs(asked)
+    every = _pairs(asked)
+    pairs = [pair for pair in every if all(call.reused for call in pair)]
+    if len(pairs) < _HABIT:  # the first byte of a new connection is late by what that took: those tell less
+        pairs = every
     delays = [(second.began_ns - first.began_ns) / 1e6 for first, second in pairs]
     same = _even(delays)
-    if len(same) < _HABIT or len(same) < 0.8 * len(pairs) or 2 * len(same) < 0.8 * len(asked):
+    if len(same) < _HABIT or len(same) < _ONE_DELAY * len(pairs) or 2 * len(every) < _ALL * len(asked):
         return None
     both = [pair for pair, delay in zip(pairs, delays, strict=True) if same[0] <= delay <= same[-1]]
     if not all(first.complete is not False and second.complete is not False for first, second in both):

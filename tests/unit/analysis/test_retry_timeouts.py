@@ -7,6 +7,8 @@ import pytest
 
 from netdiag.findings import Severity
 
+from .conftest import Stage
+
 NAN = math.nan
 
 
@@ -93,6 +95,16 @@ def test_two_requests_for_one_answer(stage):
         hedge(stage, turn * 3000, 100.0)
     finding = of(stage, "retry.hedge-uncancelled")
     assert (finding.count, finding.learned.value) == (4, pytest.approx(0.1, abs=0.005))
+
+
+def test_the_delay_is_that_of_connections_that_were_there(stage: Stage) -> None:
+    for turn, delay in enumerate((45.0, 160.0, 100.0, 101.0, 99.0, 102.0, 190.0)):
+        hedge(stage, turn * 3000, delay)
+        if turn >= 2:
+            for request in stage.requests[-2:]:
+                request["reused"] = True
+    finding = of(stage, "retry.hedge-uncancelled")
+    assert finding.learned.value == pytest.approx(0.1, abs=0.005)
 
 
 def callers(calls, *, rest, tids):
