@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from netdiag.recording.reader import Recording
     from netdiag.tracing.request import TraceRequest, TraceResult
 
-__all__ = ["command", "exit_status", "farewell"]
+__all__ = ["command", "exit_status", "farewell", "save_packets"]
 
 _INTERRUPTED = 130
 _NEEDS_FILE = ("json", "ndjson", "csv")
@@ -151,7 +151,7 @@ def _finish(
         write([(name, document)], output, fallback=_stream(request))
         gated = gate(document, output)
         if packets is not None:  # after the results: a full disk must not take them away
-            say(_save_packets(packets, recording, document))
+            say(save_packets(packets, recording, document))
         if remembered:
             from netdiag.cli.baseline import remember
 
@@ -160,7 +160,7 @@ def _finish(
     return exit_status(result, gated)
 
 
-def _save_packets(path: Path, recording: Recording, document: Mapping[str, Any]) -> str:
+def save_packets(path: Path, recording: Recording, document: Mapping[str, Any]) -> str:
     """Write the packets behind the findings; return the line that says so."""
     from netdiag.capture.evidence import pcapng, select
 

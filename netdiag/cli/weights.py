@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netdiag.cli.options import Output, output_options
-from netdiag.cli.targets import target_options
+from netdiag.cli.targets import packets_option, target_options
 from netdiag.errors import NetdiagError, Unsupported, UsageError
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ class _Weights(click.Command):
 @target_options
 @click.option("--duration", metavar="S", type=float, help="End after S seconds; CMD runs on.")
 @click.option("--save", metavar="FILE", type=click.Path(path_type=Path), help="Keep the recording as FILE.")
+@packets_option
 @click.option("--no-keep", is_flag=True, help="Keep no recording as `last`.")
+@click.option("--probe", "probes", metavar="LIST", help="Only these probes, with commas; weights is always among them.")
 @click.option(
     "--until",
     metavar="ready|URL|REGEX",
@@ -113,7 +115,7 @@ def command(*, target: Target, argv: tuple[str, ...], output: Output, **chosen: 
     from netdiag.weights.ending import checked
 
     request = _request(target, argv, chosen)
-    _check(request, output)
+    _check(request, output, chosen["save_packets"])
     wanted = chosen["until"] and checked(chosen["until"], command=bool(argv))
     output = dataclasses.replace(output, reserved=reserve(output.file))
     looks = Looks(request, until=wanted, gpu=chosen["gpu"])
@@ -122,7 +124,10 @@ def command(*, target: Target, argv: tuple[str, ...], output: Output, **chosen: 
     finally:
         looks.stop()
     try:
-        return _finish(looks, result, output, chosen["verify"])
+        status = _finish(looks, result, output, chosen["verify"])
+        if chosen["save_packets"] and result.recording is not None:
+            _save_packets(chosen["save_packets"], result.recording, output)
+        return status
     except NetdiagError as error:
         error.exit_code = result.command_status or error.exit_code
         raise
@@ -139,7 +144,8 @@ def _request(target: Target, argv: tuple[str, ...], chosen: Mapping[str, Any]) -
         duration_s=chosen["duration"],
         save=chosen["save"],
         keep=not chosen["no_keep"],
-        probes=_PROBES,
+        probes=_probes(chosen),
+        options={"packets": True} if chosen["save_packets"] else {},
         if_unavailable=IfUnavailable(chosen["if_unavailable"] or "fail"),
         recording=Recording.NONE
         if chosen["tier"] == "procfs"
@@ -151,7 +157,14 @@ def _request(target: Target, argv: tuple[str, ...], chosen: Mapping[str, Any]) -
     )
 
 
-def _check(request: TraceRequest, output: Output) -> None:
+def _probes(chosen: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the probes; packets are those of connections, so these are followed where packets are asked for."""
+    named = tuple(name for word in (chosen["probes"] or "").split(",") if (name := word.strip()))
+    more = ("tcp", "tls") if chosen["save_packets"] else ()
+    return tuple(dict.fromkeys((*(named or _PROBES), "weights", *more)))
+
+
+def _check(request: TraceRequest, output: Output, packets: Path | None = None) -> None:
     from netdiag.cli.results import check_assertions
 
     target = request.target
@@ -166,6 +179,8 @@ def _check(request: TraceRequest, output: Output) -> None:
             f"--format {output.format} with a command needs -o FILE",
             hint="stdout belongs to the command: its output stays whole",
         )
+    if packets is not None and not packets.absolute().parent.is_dir():
+        raise UsageError(f"--save-packets {packets}: there is no such folder")
     if request.duration_s is not None and not 0 < request.duration_s < 1e9:
         raise UsageError("--duration needs a number of seconds above 0")
     if request.save is not None and not request.save.absolute().parent.is_dir():
@@ -215,6 +230,16 @@ def _document(looks: Looks, result: TraceResult, output: Output, verify: str | N
         missing=[*missing, *looks.missing()],
         verified=verified(reported, verify, _largest(examined.load)) if verify else (),
     )
+
+
+def _save_packets(path: Path, recording: Path, output: Output) -> None:
+    """Write the handshake packets of connections that the findings of a trace name."""
+    from netdiag.cli.results import examine, say
+    from netdiag.cli.trace import save_packets
+    from netdiag.recording import reader
+
+    read = reader.read(recording)
+    say(save_packets(path, read, examine(read, output).document))
 
 
 def _largest(load: Load) -> str | None:
