@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from netdiag.route import figures
 from netdiag.route.figures import Figures
@@ -19,6 +20,7 @@ LEAST_PORTS = 11
 
 _LEAST_GAP_MS = 15.0
 _LEAST_SHARE = 2
+_LEAST_TURNS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,7 @@ def clusters(connect: Connect) -> tuple[Cluster, ...]:
 
     Groups differ by the point of presence that they name. Where none is named they differ where a gap in the round
     trips is wider than 15 ms and four times what either side scatters, with two connections at least on both sides,
-    the slow ones not all at one moment.
+    and lots were drawn: the moment does not explain it.
     """
     measured = figures.connect_ms([connect])
     if not measured:
@@ -76,7 +78,7 @@ def _split(ordered: list[tuple[Attempt, float]]) -> list[list[tuple[Attempt, flo
     low, high = times[:at], times[at:]
     gap = high[0] - low[-1]
     scatter = max(_scatter(low), _scatter(high))
-    if gap <= max(_LEAST_GAP_MS, 4 * scatter) or not _at_several_times(ordered[:at], ordered[at:]):
+    if gap <= max(_LEAST_GAP_MS, 4 * scatter) or not _by_lot(ordered[:at], ordered[at:]):
         return [ordered]
     return [ordered[:at], ordered[at:]]
 
@@ -87,14 +89,27 @@ def _scatter(ordered: Sequence[float]) -> float:
     return (ordered[-1] - ordered[0]) / 2 if known is None else known
 
 
-def _at_several_times(near: Sequence[tuple[Attempt, float]], far: Sequence[tuple[Attempt, float]]) -> bool:
-    """Tell whether slow connections came at different times, with a quick one between the first and the last.
+def _by_lot(near: Sequence[tuple[Attempt, float]], far: Sequence[tuple[Attempt, float]]) -> bool:
+    """Tell whether the source port decided, and not the moment.
 
-    Where all slow ones were under way at the same moment, something was late for a moment: the line, or a machine.
+    Two slow connections had a quick one begin and end while they were under way: neither the line nor a machine paused.
+    Or slow ones came in three turns with quick ones between; a pause or two make a turn or two.
     """
-    starts = sorted(attempt.started_ns for attempt, _ in far)
-    apart = starts[-1] - starts[0] >= far[0][1] * 1e6
-    return apart and any(starts[0] <= attempt.started_ns <= starts[-1] for attempt, _ in near)
+    witnessed = sum(any(_within(one, slow) for one in near) for slow in far)
+    return witnessed >= _LEAST_SHARE or _turns(near, far) >= _LEAST_TURNS
+
+
+def _within(quick: tuple[Attempt, float], slow: tuple[Attempt, float]) -> bool:
+    """Tell whether a connection began and stood while another one was being opened."""
+    (one, one_ms), (other, other_ms) = quick, slow
+    last = other.started_ns + other_ms * 1e6
+    return other.started_ns <= one.started_ns and one.started_ns + one_ms * 1e6 <= last
+
+
+def _turns(near: Sequence[tuple[Attempt, float]], far: Sequence[tuple[Attempt, float]]) -> int:
+    """Return how many times slow connections follow a quick one, or come first, in order of their start."""
+    starts = sorted([*((one.started_ns, 0) for one, _ in near), *((one.started_ns, 1) for one, _ in far)])
+    return sum(slow and not before for (_, before), (_, slow) in pairwise([(0, 0), *starts]))
 
 
 def _cluster(pop: str | None, pairs: Sequence[tuple[Attempt, float]]) -> Cluster:

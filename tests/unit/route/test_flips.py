@@ -55,6 +55,30 @@ def test_connections_that_were_slow_at_one_moment_are_no_flip():
     assert [one.count for one in clusters(Connect(ip="203.0.113.10", port=443, attempts=tuple(rows)))] == [9, 3]
 
 
+@pytest.mark.parametrize("paused", [[1], [0, 2], [1, 2]])
+def test_pauses_of_a_busy_machine_are_no_flip(paused: list[int]) -> None:
+    """Four at a time, begun within 3 ms; all of a volley wait until the pause is over."""
+    rows = [
+        replace(
+            attempt(48.0 - at if volley in paused else 12.0, port=10 * volley + at),
+            started_ns=volley * 100_000_000 + at * 1_000_000,
+        )
+        for volley in range(4)
+        for at in range(4)
+    ]
+    assert len(clusters(Connect(ip="203.0.113.10", port=443, attempts=tuple(rows)))) == 1
+
+
+def test_quick_connections_while_slow_ones_are_under_way_tell_of_lots() -> None:
+    """Two slow ones in one volley: seen once, yet no pause lets others of the same moment through."""
+    times = [12.0, 48.0, 12.2, 48.2, *NEAR]
+    rows = [
+        replace(attempt(ms, port=at), started_ns=(at // 4) * 100_000_000 + (0 if ms > 40 else at * 1_000_000))
+        for at, ms in enumerate(times)
+    ]
+    assert [one.count for one in clusters(Connect(ip="203.0.113.10", port=443, attempts=tuple(rows)))] == [10, 2]
+
+
 def test_nothing_measured():
     assert clusters(connect([None, None])) == ()
     assert redial_gain_ms(()) is None
