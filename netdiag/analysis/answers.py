@@ -36,8 +36,8 @@ def with_answers(links: Sequence[Link], bursts: pd.DataFrame) -> tuple[Link, ...
     """Return the connections with the pieces of their answers counted, and with `farewell` and `cut_off` settled."""
     counted, farewells = list(links), set[int]()
     places = {link.row: place for place, link in enumerate(links)}
-    for block in blocks(bursts["connection"].to_numpy()):
-        pieces, greeted = _received(bursts.iloc[block])
+    for block in blocks(bursts, "connection"):
+        pieces, greeted = _received(block)
         farewells |= greeted
         for row in pieces.keys() & places.keys():
             counted[places[row]] = _counted(counted[places[row]], pieces[row])

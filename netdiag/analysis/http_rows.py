@@ -23,15 +23,20 @@ _BLOCK = 1 << 17
 """Rows that are looked at together, so that what is made of them takes some megabytes."""
 
 
-def blocks(keys: NDArray[np.int64]) -> Iterator[slice]:
-    """Yield stretches of a table that hold all rows of each of their numbers; one stretch where it is in no order."""
+def blocks(frame: pd.DataFrame, key: str) -> Iterator[pd.DataFrame]:
+    """Yield stretches of a table that hold all rows of each number in `key`; all of it where that is in no order.
+
+    Of a table in files no more than a stretch is in memory.
+    """
+    keys = frame[key].to_numpy()
     if len(keys) <= _BLOCK or not bool(np.all(keys[1:] >= keys[:-1])):
-        yield slice(0, len(keys))
+        yield frame
         return
     low = 0
     while low < len(keys):
         high = int(np.searchsorted(keys, keys[min(low + _BLOCK, len(keys)) - 1], side="right"))
-        yield slice(low, high)
+        yield frame.iloc[low:high]
+        kept.relax((frame,))
         low = high
 
 

@@ -29,8 +29,7 @@ def with_late(links: Sequence[Link], records: pd.DataFrame) -> tuple[Link, ...]:
     closed = np.array([link.closing_ns if link.closed_by == "local" else np.nan for link in links])
     found: dict[int, float] = {}
     last = np.full(len(links), np.nan)
-    for block in blocks(records["connection"].to_numpy()):
-        part = records.iloc[block]
+    for part in blocks(records, "connection"):
         row, at, length = (part[name].to_numpy() for name in ("connection", "at_ns", "length"))
         late = at > closed[row]
         late &= (part["type"] == _APPLICATION_DATA).to_numpy() & (length != _ALERT_13)

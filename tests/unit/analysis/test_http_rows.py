@@ -37,13 +37,15 @@ def test_tables_by_name():
 
 def test_blocks_hold_all_rows_of_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_rows, "_BLOCK", 4)
-    keys = np.array([0, 0, 1, 2, 2, 2, 2, 2, 2, 5, 6, 7])
-    found = list(http_rows.blocks(keys))
-    assert [number for block in found for number in range(block.start, block.stop)] == list(range(len(keys)))
+    table = pd.DataFrame({"connection": [0, 0, 1, 2, 2, 2, 2, 2, 2, 5, 6, 7], "bytes": np.arange(12)})
+    found = list(http_rows.blocks(table, "connection"))
     assert len(found) > 1
-    assert not set.intersection(*(set(keys[block].tolist()) for block in found[:2]))
-    assert list(http_rows.blocks(keys[::-1])) == [slice(0, len(keys))]
-    assert list(http_rows.blocks(keys[:0])) == [slice(0, 0)]
+    pd.testing.assert_frame_equal(pd.concat(found), table)
+    owners = [number for block in found for number in block["connection"].unique().tolist()]
+    assert len(owners) == len(set(owners))
+    for odd in (table[::-1], table[:0]):
+        (whole,) = http_rows.blocks(odd, "connection")
+        assert whole is odd
 
 
 def test_texts_that_are_kept_as_numbers_are_texts() -> None:
