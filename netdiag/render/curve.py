@@ -42,7 +42,7 @@ def _line(part: tuple[Second, ...], most: float, curve: Curve) -> str:
     if curve.policy.breaker:
         passes = min(second.passes for second in part)
         name = next(name for least, name in _STATES if passes > least)
-        line += f"  {name}" + (f" {passes:.0%}" if name == "half open" else "")
+        line += f"  {name}" + (f" {100 * passes:.0f} %" if name == "half open" else "")
     return line.rstrip()
 
 
