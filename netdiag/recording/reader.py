@@ -35,7 +35,7 @@ from netdiag.recording.format import (
 )
 from netdiag.recording.migrations import migrate
 
-__all__ = ["Recording", "Records", "Source", "dtype_of", "follow", "is_recording", "read"]
+__all__ = ["Recording", "Records", "Source", "dtype_of", "follow", "is_recording", "read", "read_pieces"]
 
 Source = str | os.PathLike[str] | bytes | BinaryIO
 """Path, content, or an open file of a recording."""
@@ -118,6 +118,19 @@ def read(source: Source) -> Recording:
     return _Reader(_seekable(source)).all()
 
 
+def read_pieces(path: str | os.PathLike[str], *, size: int) -> Iterator[Recording]:
+    """Yield a recording in pieces of about `size` bytes, each with only what is new; the last carries how it ends."""
+    with _open(path) as file:
+        reader = _Reader(file)
+        while True:
+            part = reader.rest(final=True, most=size)
+            if part is None:
+                raise reader.headless()
+            yield part
+            if part.end is not None or part.truncated_at is not None or reader.at_end:
+                return
+
+
 def follow(path: str | os.PathLike[str], *, wait: Callable[[], bool]) -> Iterator[Recording]:
     """Yield a recording while it grows, each time only what is new.
 
@@ -163,22 +176,31 @@ class _Reader:
         """Read everything from here on, and tell what is broken; InputUnreadable when not even the header is there."""
         part = self.rest(final=True)
         if part is None:
-            raise InputUnreadable(f"the recording ends in its header, at byte {self._at}: {self._why}")
+            raise self.headless()
         return part
 
-    def rest(self, *, final: bool) -> Recording | None:
+    def headless(self) -> InputUnreadable:
+        """Return the error of a file that ends in its header."""
+        return InputUnreadable(f"the recording ends in its header, at byte {self._at}: {self._why}")
+
+    @property
+    def at_end(self) -> bool:
+        """Whether nothing lies behind what was read."""
+        return self._file.seek(0, os.SEEK_END) == self._at
+
+    def rest(self, *, final: bool, most: int | None = None) -> Recording | None:
         """Read whole blocks up to the end or the first bad one, which is told when it is `final`.
 
-        None while not even the header is there.
+        `most`: stop after about so many bytes. None while not even the header is there.
         """
         try:
-            return self._read_blocks(final=final) if self._begin() else None
+            return self._read_blocks(final=final, most=most) if self._begin() else None
         except OSError as error:
             raise InputUnreadable(f"cannot be read at byte {self._at}: {error.strerror}") from error
 
-    def _read_blocks(self, *, final: bool) -> Recording:
-        part = _Part()
-        while part.end is None:
+    def _read_blocks(self, *, final: bool, most: int | None = None) -> Recording:
+        part, first = _Part(), self._at
+        while part.end is None and (most is None or self._at - first < most):
             start = self._at
             block = self._next_block()
             if block is None:

@@ -85,6 +85,8 @@ class Examination:
     """Connections: how many of all were examined."""
     seconds: float
     """What it cost."""
+    since_ms: float | None = None
+    """Only what came from then on was examined; None: connections are examined whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps of a recording what can be examined in the time there is: all of it, or the newest whole connections.
 
-A connection is kept whole or not at all, as if those that are left out had not been traced. Pure but for its memory.
+A connection is kept whole or not at all, as if those that are left out had not been traced. Where not one fits, for
+they carry too much, the newest stretch of time is kept instead, as if the trace had begun then. Pure but for its
+memory.
 """
 
 from __future__ import annotations
@@ -10,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from netdiag.bulk import cut
 from netdiag.recording.reader import Recording, Records
+from netdiag.tables.codes import RecordType
 from netdiag.tui.columns import Ints
 
 __all__ = ["Window"]
 
 _BY_COOKIE = ("tcp", "tcp_io", "tls_record", "http_request", "tls_call")
+_MOST_KNOWN = 20_000
 _OTHERS = 4000
 """Newest records kept of each stream that belongs to no connection."""
 
@@ -39,6 +44,10 @@ class Window:
         """How many are kept."""
         self.partial = False
         """Something was left out."""
+        self._from: int | None = None
+        """Where a stretch of time is kept: its begin, CLOCK_MONOTONIC nanoseconds."""
+        self._known: dict[str, Records] = {}
+        """Newest word on each connection, and what each speaks: a stretch needs those of connections that go on."""
 
     def add(self, part: Recording) -> None:
         """Take what is new, and let the oldest connections go where it became too much."""
@@ -54,6 +63,13 @@ class Window:
         if self.records > self._limit:
             self._prune()
 
+    @property
+    def since_ms(self) -> float | None:
+        """Where the stretch of time that is kept begins; None where connections are kept whole."""
+        if self._from is None:
+            return None
+        return max(self._from - int(self._header["clock"]["monotonic_ns"]), 0) / 1e6
+
     def recording(self) -> Recording:
         """Return what is kept as a recording; of one that grows, as if it ended with its newest record."""
         at, why = self._truncated
@@ -61,7 +77,7 @@ class Window:
         if end is None and at is None:
             start = int(self._header["clock"]["monotonic_ns"])
             end = {"exit_reason": "live", "at_ns": max(self._newest, start)}
-        return Recording(
+        whole = Recording(
             header=self._header,
             layouts=self._layouts,
             runs={stream: list(runs) for stream, runs in self._runs.items()},
@@ -70,6 +86,11 @@ class Window:
             truncated_at=at,
             truncated_why=why,
         )
+        if self._from is None:
+            return whole
+        for stream, records in self._known.items():
+            whole.runs.setdefault(stream, []).insert(0, records)
+        return cut.stretch(whole, self._from, self._newest + 1)
 
     def _prune(self) -> None:
         self.partial = True
@@ -79,7 +100,11 @@ class Window:
         times = np.concatenate(
             [joined[stream]["time"].astype(np.int64) for stream in owners] or [np.zeros(0, np.int64)]
         )
+        self._remember(joined)
         kept = self._newest_whole(cookies, times)
+        if self._from is not None or not len(kept):
+            self._keep_newest(joined, owners)
+            return
         self._gone = np.union1d(self._gone, np.setdiff1d(cookies, kept))
         self._runs = {}
         for stream, records in joined.items():
@@ -91,6 +116,31 @@ class Window:
         self.records = sum(len(run) for runs in self._runs.values() for run in runs)
         gone = set(self._gone.tolist())
         self._facts = [fact for fact in self._facts if fact.get("cookie") not in gone]
+
+    def _remember(self, joined: dict[str, Records]) -> None:
+        """Keep the newest record of each connection, and of each what it speaks."""
+        tcp, wire = joined.get("tcp"), joined.get("tls_record")
+        if tcp is not None and "cookie" in (tcp.dtype.names or ()):
+            self._known["tcp"] = _newest_each(self._known.get("tcp"), tcp)
+        if wire is not None and "type" in (wire.dtype.names or ()):
+            said = wire[wire["type"] == RecordType.CLASS]
+            if len(said):
+                self._known["tls_record"] = _newest_each(self._known.get("tls_record"), said)
+
+    def _keep_newest(self, joined: dict[str, Records], owners: dict[str, Ints]) -> None:
+        """Keep the newest records of all connections, half of the limit."""
+        moving = [joined[stream]["time"].astype(np.int64) for stream in owners if stream != "tcp"]
+        times = np.concatenate([np.zeros(0, np.int64), *moving])
+        most = self._limit // 2
+        since = int(np.partition(times, len(times) - most)[len(times) - most]) if len(times) > most else 0
+        self._from = max(since, self._from or 0)
+        self._runs = {}
+        for stream, records in joined.items():
+            if stream == "tcp":
+                continue  # the newest word on each is remembered
+            kept = records["time"].astype(np.int64) >= self._from if stream in owners else slice(-_OTHERS, None)
+            self._runs[stream] = [_copy(records, kept)]
+        self.records = sum(len(run) for runs in self._runs.values() for run in runs)
 
     def _owners(self, joined: dict[str, Records]) -> dict[str, Ints]:
         """Return for each stream the cookie of each record."""
@@ -115,6 +165,14 @@ class Window:
         order = order[open_to[order]]
         fits = np.cumsum(counts[order]) <= self._limit // 2
         return np.asarray(found[order[fits]])
+
+
+def _newest_each(before: Records | None, now: Records) -> Records:
+    """Return the newest record of each connection; of too many, those that were heard of last."""
+    both = now if before is None else np.concatenate([before, now])
+    both = both[np.argsort(both["time"], kind="stable")]
+    _, last = np.unique(both["cookie"][::-1], return_index=True)
+    return _copy(both, np.sort(len(both) - 1 - last)[-_MOST_KNOWN:])
 
 
 def _copy(records: Records, index: Any) -> Records:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from netdiag.errors import InputUnreadable
@@ -37,6 +38,8 @@ _LIVE_RECORDS, _FINISHED_RECORDS = 8_000, 40_000
 """So many records are examined at once: a second or less of work while the recording grows."""
 _LIVE_CALLS = 30_000
 """Newest requests whose figures are shown while the recording grows faster than it can be examined."""
+_PIECE_BYTES = 2 << 20
+"""Of a finished recording, read at once: more would only be in memory."""
 _QUIET_S = 10.0
 """A recording that is written to says something at least once a second; after so long it is called quiet."""
 
@@ -77,21 +80,29 @@ class Follower:
     def run(self) -> None:
         """Follow the recording to its end, and post what it shows."""
         try:
-            for part in self._parts():
+            for part, more in self._parts():
                 if self._stop.is_set():
                     return
-                self._take(part)
+                self._take(part, more=more)
         except InputUnreadable as error:
             self._show(replace(self._last, state=State.TRUNCATED, why=error.message))
         except Exception as error:  # what was shown stays, and says that it goes no further
             log.debug("the follower stumbled", exc_info=error)
             self._show(replace(self._last, state=State.TRUNCATED, why=f"not read further: {type(error).__name__}"))
 
-    def _parts(self) -> Iterator[Recording]:
+    def _parts(self) -> Iterator[tuple[Recording, bool]]:
+        """Yield what is new, and whether there is more at once."""
         if self._grows:
-            yield from reader.follow(self._path, wait=self._wait)
-        else:
-            yield reader.read(self._path)
+            for part in reader.follow(self._path, wait=self._wait):
+                yield part, False
+            return
+        held: Recording | None = None
+        for part in reader.read_pieces(self._path, size=_PIECE_BYTES):
+            if held is not None:
+                yield held, True
+            held = part
+        if held is not None:
+            yield held, False
 
     def _wait(self) -> bool:
         """Pause; say whether anybody may still write. What is quiet is said so meanwhile."""
@@ -104,15 +115,20 @@ class Follower:
             self._show(replace(self._last, state=State.QUIET, why=f"nothing was written for {_QUIET_S:.0f} s"))
         return True
 
-    def _take(self, part: Recording) -> None:
+    def _take(self, part: Recording, *, more: bool) -> None:
+        """Take what is new; `more`: there is more at once, so nothing is shown yet."""
         began = time.thread_time()
         self._heard = time.monotonic()
         self.ledger.add(part)
         self.loads.add(part)
+        if more:
+            self._last = replace(self._last, **opening.about(part, self._last))
+            self.window.add(part)
+            return
         over = part.end is not None or part.truncated_at is not None or self._dead or not self._grows
         state, why = opening.state_of(part, over=over)
         base = replace(self._last, **opening.about(part, self._last), state=state, why=why or self._failed)
-        if over and sum(len(run) for runs in part.runs.values() for run in runs) > _LIVE_RECORDS:
+        if over and self.window.records + sum(map(len, chain(*part.runs.values()))) > _LIVE_RECORDS:
             self._show(self._snapshot(base, live=False))  # at once; the findings follow
         self.window.add(part)
         self.loads.make(over=over)
@@ -129,7 +145,8 @@ class Follower:
         self._exam_records = self.window.records
         total = len(self.ledger.ends()) if self.window.partial else None
         try:
-            self._exam = examine(self.window.recording(), total=total, slow_ms=self._slow_ms)
+            exam = examine(self.window.recording(), total=total, slow_ms=self._slow_ms)
+            self._exam = replace(exam, since_ms=self.window.since_ms)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # the figures are worth having without
             log.debug("not examined", exc_info=error)
             self._failed = f"not examined: {type(error).__name__}"

@@ -19,6 +19,7 @@ from netdiag.tui.screens.page import Page
 from netdiag.tui.widgets.rates import Rates
 from netdiag.tui.widgets.table import Cell, Column, Line, Table
 from netdiag.tui.widgets.timebar import TimeBar
+from netdiag.units import format_ms
 
 __all__ = ["Overview"]
 
@@ -91,7 +92,10 @@ class Overview(Page):
         if snapshot.requests > len(snapshot.calls):
             parts.append(f"figures of the newest {len(snapshot.calls):,} of {snapshot.requests:,} requests")
         exam = snapshot.examination
-        if exam is not None and exam.covered < exam.total:
+        if exam is not None and exam.since_ms is not None:
+            last = format_ms(max(snapshot.length_s * 1e3 - exam.since_ms, 0.0))
+            parts.append(f"findings of the last {last}; report judges more, analyze all")
+        elif exam is not None and exam.covered < exam.total:
             parts.append(f"findings of the newest {exam.covered:,} of {exam.total:,} connections; analyze judges all")
         return " · ".join(filter(None, parts))
 

@@ -13,7 +13,7 @@ import pytest
 
 from netdiag.errors import InputUnreadable
 from netdiag.recording.format import BLOCK_HEADER, FILE_HEADER, MAGIC, BlockType
-from netdiag.recording.reader import dtype_of, follow, is_recording, read
+from netdiag.recording.reader import dtype_of, follow, is_recording, read, read_pieces
 from netdiag.testing import START_NS, RecordingBuilder, header, layout, records_of
 
 TCP = layout("tcp")
@@ -226,3 +226,25 @@ def test_an_unreadable_file_is_no_traceback():
 
     with pytest.raises(InputUnreadable, match="Input/output error"):
         read(Broken(b"x"))
+
+
+@pytest.mark.parametrize("size", [1, 300, 1 << 20])
+def test_pieces_together_are_the_whole(tmp_path, size):
+    data = small().to_bytes()
+    path = tmp_path / "a.netdiag"
+    for cut in (len(data), len(data) - 1, len(data) // 2, len(HEADER) + FILE_HEADER.size):
+        path.write_bytes(data[:cut])
+        whole, parts = read(path), list(read_pieces(path, size=size))
+        assert parts[-1].end == whole.end
+        assert parts[-1].truncated_at == whole.truncated_at
+        assert [fact for part in parts for fact in part.facts] == whole.facts
+        for stream in whole.layouts:
+            told = [run.tobytes() for part in parts for run in part.runs.get(stream, ())]
+            assert told == [run.tobytes() for run in whole.runs.get(stream, ())]
+
+
+def test_pieces_of_what_has_no_header(tmp_path):
+    path = tmp_path / "a.netdiag"
+    path.write_bytes(MAGIC)
+    with pytest.raises(InputUnreadable, match="ends in its header"):
+        list(read_pieces(path, size=100))
