@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterator
-from multiprocessing.connection import Connection
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from netdiag.errors import NetdiagError
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 __all__ = ["apart", "can_fork", "each"]
 
@@ -30,6 +31,8 @@ def apart(work: Callable[[Callable[..., None]], T], heard: Callable[..., None] |
 
     `work` gets a function that passes on to `heard` what it is called with. Errors of `work` are raised here.
     """
+    import multiprocessing  # nobody waits for it who has one small file
+
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=_alone, args=(there, work), daemon=True)
@@ -82,6 +85,8 @@ def each(work: Callable[[int], T], count: int) -> Iterator[T]:
     if workers < 2:
         yield from map(work, range(count))
         return
+    import multiprocessing  # nobody waits for it who has one small file
+
     context = multiprocessing.get_context("fork")
     ends: list[Connection] = []
     processes = []
