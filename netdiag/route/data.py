@@ -152,5 +152,5 @@ def stale(sources: Iterable[Source], today: date) -> list[str]:
         except ValueError:
             continue
         if age > STALE_DAYS:
-            old.append(f"{source.source} is {age} days old: networks may have moved")
+            old.append(f"{source.source} is {age} days old: networks may have moved (--asn-db, --geo-db: newer files)")
     return old

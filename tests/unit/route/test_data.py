@@ -76,7 +76,9 @@ def test_answers_of_cymru():
 def test_old_tables_are_told():
     sources = [Source(source="table", date="2026-06-17", licence=None), Source(source="hand", date=None, licence=None)]
     assert stale(sources, date(2026, 12, 1)) == []
-    assert stale(sources, date(2026, 12, 15)) == ["table is 181 days old: networks may have moved"]
+    assert stale(sources, date(2026, 12, 15)) == [
+        "table is 181 days old: networks may have moved (--asn-db, --geo-db: newer files)"
+    ]
 
 
 ANNOUNCED_BY_ITSELF = {
