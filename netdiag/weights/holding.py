@@ -181,12 +181,14 @@ def _opened(folder: Path) -> set[str]:
 
 
 def _mapped(folder: Path) -> set[str]:
-    found = set()
+    found: set[str] = set()
     with contextlib.suppress(OSError):
+        program = str((folder / "exe").readlink())
         for line in (folder / "maps").read_bytes().splitlines():
             fields = line.split(None, 5)
             if len(fields) == 6 and fields[5].startswith(b"/") and b".so" not in fields[5]:
                 begin, _, end = fields[0].partition(b"-")
                 if int(end, 16) - int(begin, 16) >= LEAST_BYTES:
                     found.add(os.fsdecode(fields[5]))
+        found.discard(program)
     return found

@@ -118,6 +118,14 @@ int main(int argc, char **argv)
 		for (size_t i = 0; i < parts; i++)
 			for (size_t at = 0; at < 8 * MIB; at += PAGE)
 				sum += from[order[i] * 8 * MIB + at];
+	} else if (!strcmp(mode, "populated")) { /* as llama.cpp maps a model */
+		posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+		from = mmap(0, size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+		if (from == MAP_FAILED)
+			return 1;
+		madvise(from, size, MADV_WILLNEED);
+		for (size_t at = 0; at < size; at += PAGE)
+			sum += from[at];
 	} else if (!strcmp(mode, "cow")) {
 		from = map(PROT_READ | PROT_WRITE);
 		for (size_t at = 0; at < size; at += PAGE)
