@@ -106,10 +106,13 @@ class Case:
 
 def prepare(tables: Tables, options: Options) -> Case:
     """Return the case for a recording's tables."""
-    found = links_of(tables.connections, tables.turns, tables.requests)
-    made = with_names(with_handshakes(found, tables.handshakes), tables.requests)
-    built = with_contexts(made, tables.tls_calls, tables.contexts)
-    links = with_answers(with_late(built, tables.records), tables.bursts)
+    links = links_of(tables.connections, tables.turns, tables.requests)
+    # one name: no more than two editions of all connections are in memory
+    links = with_handshakes(links, tables.handshakes)
+    links = with_names(links, tables.requests)
+    links = with_contexts(links, tables.tls_calls, tables.contexts)
+    links = with_late(links, tables.records)
+    links = with_answers(links, tables.bursts)
     processes = {process.pid: process for process in _processes(tables.processes)}
     groups = _groups([link for link in links if link.role == "client"], processes)
     return Case(
