@@ -21,6 +21,10 @@ __all__ = ["main"]
 _ROOT = Path(__file__).resolve().parents[2]
 _MIB = 1 << 20
 _SIZE = 256 * _MIB
+_WITH_TRACEFS = (
+    "unshare", "-m", "sh", "-c", 'mount -t tracefs none /sys/kernel/tracing 2>/dev/null; exec "$@"', "sh",
+)  # fmt: skip
+"""A mount namespace of its own where nobody mounted it."""
 _SCRIPT = (
     "tracepoint:exceptions:page_fault_user { @u = count(); } tracepoint:exceptions:page_fault_kernel { @k = count(); }"
 )
@@ -55,13 +59,14 @@ def main(arguments: Sequence[str]) -> int:
 def _tools(folder: Path) -> dict[str, list[str]]:
     """Return the tracers that are here, by name: what stands before the command."""
     netdiag = [sys.executable, "-m", "netdiag", "weights", "--no-keep", "-o", str(folder / "report"), "--"]
-    found = {"netdiag": netdiag}
+    procfs = [*netdiag[:-1], "--tier", "procfs", "--"]
+    found = {"netdiag": netdiag, "netdiag, /proc": procfs}
     if shutil.which("strace"):
         found["strace"] = ["strace", "-f", "-o", "/dev/null"]
     if shutil.which("perf"):
         found["perf trace -F"] = ["perf", "trace", "-F", "all", "--no-syscalls", "-o", "/dev/null"]
     if shutil.which("bpftrace"):
-        found["bpftrace"] = ["bpftrace", "-q", "-e", _SCRIPT, "-c"]
+        found["bpftrace"] = [*_WITH_TRACEFS, "bpftrace", "-q", "-e", _SCRIPT, "-c"]
     return found
 
 
