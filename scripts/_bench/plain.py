@@ -198,7 +198,7 @@ def table(found: dict[tuple[str, str], dict[str, list[float]]]) -> list[str]:
     lines = ["| added by tracing | without | " + " | ".join(TOOLS) + " |", "|---|---|" + "---|" * len(TOOLS)]
     for title, kind, name, factor in rows:
         plain = name.removesuffix("_share")
-        alone = estimate([value for tool in TOOLS for value in found[tool, kind][plain + "_without"]])
+        alone = estimate([each * factor for tool in TOOLS for each in found[tool, kind][plain + "_without"]])
         cells = [shown(estimate([each * factor for each in found[tool, kind][name]])) for tool in TOOLS]
         lines.append(f"| {title} | {alone.median:.1f} | " + " | ".join(cells) + " |")
     spent = shown(estimate(found["netdiag trace", "programs"]["programs_us"]), 2)
