@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from netdiag.render.html import Part, page
+from netdiag.render.route_shown import shown
 from tests.fakes import calls, commands, documents
+from tests.fakes.routes import checked
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ROOT / ".cache" / "npm" / "node_modules"
@@ -33,7 +35,7 @@ def opened(file, pictures=None):
 def test_a_page_of_everything_with_hostile_names_is_clean(tmp_path):
     hostile = calls.source(calls=9, hostile=calls.HOSTILE).document()
     parts = [
-        Part(document=hostile, name=calls.HOSTILE, arrived=ARRIVED),
+        Part(document=hostile, name=calls.HOSTILE, arrived=ARRIVED, routes=[shown(calls.HOSTILE, checked())]),
         Part(document=documents.document(), name="two"),
     ]
     (tmp_path / "x.html").write_text(page(parts))
