@@ -83,11 +83,15 @@ class Looks:
         """Return the recording, or what stands for it, and what the load shows."""
         from netdiag.recording import reader
         from netdiag.weights.examine import examine, examine_load
-        from netdiag.weights.procfs import load_of_rows, memory_of_rows
+        from netdiag.weights.procfs import cost_of_rows, load_of_rows, memory_of_rows
 
         if result.recording is not None:
             read = reader.read(result.recording)
-            more: dict[str, Any] = {"made_of": memory_of_rows(self.rows), "ready_ms": self._ready_ms(read.start_ns)}
+            more: dict[str, Any] = {
+                "made_of": memory_of_rows(self.rows),
+                "ready_ms": self._ready_ms(read.start_ns),
+                "looks_ms": cost_of_rows(self.rows),
+            }
             return read, examine(read, candidates=self.request.command, **more)
         load = load_of_rows(self.rows, self._start_ns, self._end_ns)
         load = dataclasses.replace(load, ready_ms=self._ready_ms(self._start_ns))

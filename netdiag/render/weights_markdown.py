@@ -24,6 +24,10 @@ def render(document: Mapping[str, Any], options: Options) -> str:  # noqa: ARG00
         lines += [f"  - {escape(advice['text'])}" for advice in one["advice"][:1]]
         if one["what_if"]:
             lines.append(f"  - then: {escape(one['what_if'])}")
+    for row in document["verified"]:
+        took = f"{format_ms(row['before_ms'])} → {format_ms(row['after_ms'])}"
+        ways = f"{escape(row['before'])} → {escape(row['after'])}"
+        lines.append(f"- verified `{row['code']}`, {row['state']}: {took}; {ways}")
     load = document["load"]
     if load:
         lines += ["", "| part | time | share |", "|---|---:|---:|"]

@@ -213,7 +213,9 @@ def _cost(paper: Paper, document: Mapping[str, Any]) -> None:
     tier = document["tier"]
     share = tier["share_of_wall"]
     cost = "not known" if share is None else f"{percent(share, 1)} of wall"
-    paper.labelled("own cost", f"{tier['name']} tier, {cost}")
+    looks = tier.get("looks_cpu_ms") if tier["name"] == "light" else None
+    beside = "" if looks is None else f" · looks at /proc {format_ms(looks)} of a processor"
+    paper.labelled("own cost", f"{tier['name']} tier, {cost}{beside}")
     for one in tier["missing"]:
         paper.labelled(
             "missing", f"{safe(one['what'])}: {safe((one['why'] or UNKNOWN).partition(chr(10))[0])}", style="warning"

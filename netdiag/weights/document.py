@@ -135,6 +135,7 @@ def _tier(load: Load, said: Identity | None, missing: Sequence[tuple[str, str]])
         "lost": None if load.lost is None else dict(load.lost),
         "kernel_ms": _number(load.kernel_ms),
         "recorder_cpu_ms": _number(load.recorder_ms),
+        "looks_cpu_ms": _number(load.looks_ms),
         "share_of_wall": _share(own, said.wall_ms) if said and own is not None else None,
     }
 

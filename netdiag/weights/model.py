@@ -220,3 +220,5 @@ class Load:
     made_of: tuple[Residents, ...] = ()
     ready_ms: float | None = None
     """When what `--until` named came, since the start; None = not asked, or it did not come."""
+    looks_ms: float | None = None
+    """Time on a processor that looks at /proc took beside the recorder; None = none were made."""

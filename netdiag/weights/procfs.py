@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from netdiag.weights.model import File, Load, Point, Residents, Thread
 
-__all__ = ["Child", "load_of_rows", "memory_of_rows"]
+__all__ = ["Child", "cost_of_rows", "load_of_rows", "memory_of_rows"]
 
 _ARMED_S = 2.0
 _STOP_S = 2.0
@@ -72,7 +72,7 @@ class Child:
 def load_of_rows(rows: Sequence[Mapping[str, Any]], start_ns: int, end_ns: int) -> Load:
     """Return the load that the rows show; what /proc does not tell is None."""
     threads = sorted(_threads(rows, start_ns), key=_brings, reverse=True)
-    cost = next((row["cpu_ns"] for row in rows if row["kind"] == "cost"), None)
+    cost = cost_of_rows(rows)
     return Load(
         threads=tuple(threads),
         files=tuple(sorted(_files(rows, start_ns), key=lambda file: file.size, reverse=True)),
@@ -88,10 +88,16 @@ def load_of_rows(rows: Sequence[Mapping[str, Any]], start_ns: int, end_ns: int) 
             if row["kind"] == "point"
         ),
         lost={},
-        recorder_ms=None if cost is None else cost / 1e6,
+        recorder_ms=cost,
+        looks_ms=cost,
         tier="procfs",
         made_of=memory_of_rows(rows),
     )
+
+
+def cost_of_rows(rows: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the time on a processor that looking took, ms; None where the rows do not say."""
+    return next((row["cpu_ns"] / 1e6 for row in rows if row["kind"] == "cost"), None)
 
 
 def memory_of_rows(rows: Sequence[Mapping[str, Any]]) -> tuple[Residents, ...]:

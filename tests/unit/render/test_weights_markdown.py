@@ -53,3 +53,10 @@ def test_a_load_that_was_not_seen_has_no_tables():
     text = render(loads.document(loads.load(threads=[], files=[])), Options())
     assert "|" not in text
     assert text.startswith("# ")
+
+
+def test_what_was_measured_is_told_with_its_state():
+    row = {"code": "weights.readahead-small", "file": "/m", "bytes": 1, "state": "cold", "before": "mmap, forward",
+           "after": "pread of 16 MiB", "before_ms": 200.0, "after_ms": 50.0}  # fmt: skip
+    told = [line for line in lines(loads.document(verified=[row])) if "verified" in line]
+    assert told == ["- verified `weights.readahead-small`, cold: 200 ms → 50 ms; mmap, forward → pread of 16 MiB"]

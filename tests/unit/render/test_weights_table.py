@@ -117,3 +117,17 @@ def test_a_load_that_was_not_seen():
     found = text(loads.document(loads.load(threads=[], files=[])))
     assert "where time went: not seen" in found
     assert "no file over 1 MiB was touched" in found
+
+
+def test_what_was_measured_is_told_with_its_state():
+    row = {"code": "weights.readahead-small", "file": "/m", "bytes": MIB, "state": "as-it-was", "before": "mmap",
+           "after": "read()", "before_ms": 200.0, "after_ms": 50.0}  # fmt: skip
+    told = " ".join(text(loads.document(verified=[row])).split())
+    assert "verified 200 ms → 50 ms for 1.05 MB of m, as it was: mmap → read() (weights.readahead-small)" in told
+
+
+def test_looks_at_proc_are_part_of_the_cost():
+    assert "looks at /proc 12 ms" in text(loads.document(loads.load(looks_ms=12.0)))
+    assert "looks at /proc" not in text(loads.document(loads.load()))
+    alone = text(loads.document(loads.load(tier="procfs", recorder_ms=12.0, looks_ms=12.0)))
+    assert "procfs tier, 0.1 % of wall" in alone
