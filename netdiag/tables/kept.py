@@ -37,6 +37,8 @@ class Grown:
 
     def add(self, part: pd.DataFrame) -> None:
         """Add rows; OSError where the disk has no room for them."""
+        if not len(part):
+            return
         for name, kind in COLUMNS[self._table].items():
             values = _packed(part[name], kind)
             unknown = kind == "float64" and bool(np.isnan(values).all())

@@ -137,3 +137,18 @@ def test_a_big_file_shows_how_far_it_is_on_a_terminal_alone(capsys, captures, mo
     shown = call(capsys, "analyze", captures / "own_sse_plain_ok.pcap")
     assert "100 %" in shown.err
     assert shown.err.endswith("\r\x1b[K")
+
+
+def test_a_large_capture_says_the_same(capsys, captures, monkeypatch, tmp_path):
+    """It is read in another process, and its tables are made part by part in two."""
+    path = captures / "own_openai_sync_stream_conn_per_call.pcap"
+    whole = call(capsys, "analyze", path, "--format", "json")
+    monkeypatch.setattr("netdiag.cli.results._LARGE", 0)
+    monkeypatch.setattr("netdiag.capture.spool.SPOOL_BYTES", 500)
+    monkeypatch.setattr("netdiag.tables.parts.PART", 20)
+    assert call(capsys, "analyze", path, "--format", "json").out == whole.out
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(path.read_bytes()[:10])
+    broken = call(capsys, "analyze", cut)
+    assert broken.status == 6
+    assert "ends in its header, at byte 10" in broken.err
