@@ -44,6 +44,7 @@ class Ledger:
         """Cookie → name or address of the other end."""
         self._older: set[int] = set()
         """Cookies of connections older than the trace: the first request seen on them may not be their first."""
+        self._shared: dict[str, str] = {}
         self._first: dict[int, str] = {}
         """Cookie → host that its first request names."""
         self.programs: dict[int, str] = {}
@@ -189,6 +190,7 @@ class Ledger:
                     tail = there.rsplit(":", 1)[-1]
                     ports[cookie] = f":{tail}" if ":" in there and tail.isdecimal() and there[-1] != "]" else ""
                 name = name + ports[cookie] if ports[cookie] and not name.endswith(ports[cookie]) else name
+                name = self._shared.setdefault(name, name)  # one text, not one for each request
             if name is not None:
                 self._first.setdefault(cookie, name)
             found.append(name or there)

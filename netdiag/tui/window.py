@@ -21,6 +21,8 @@ __all__ = ["Window"]
 
 _BY_COOKIE = ("tcp", "tcp_io", "tls_record", "http_request", "tls_call")
 _MOST_KNOWN = 20_000
+_NEEDED = {"tcp": "time", "tls_record": "type"}
+"""Streams that tell something of each connection that stays, and a member that it takes."""
 _OTHERS = 4000
 """Newest records kept of each stream that belongs to no connection."""
 
@@ -46,6 +48,8 @@ class Window:
         """Something was left out."""
         self._from: int | None = None
         """Where a stretch of time is kept: its begin, CLOCK_MONOTONIC nanoseconds."""
+        self._unseen: dict[str, list[Records]] = {}
+        """What has come since `_known` was brought up to date."""
         self._known: dict[str, Records] = {}
         """Newest word on each connection, and what each speaks: a stretch needs those of connections that go on."""
 
@@ -58,6 +62,8 @@ class Window:
         for stream, runs in part.runs.items():
             self._runs.setdefault(stream, []).extend(runs)
             self.records += sum(map(len, runs))
+            if runs and {"cookie", _NEEDED.get(stream, "")} <= set(runs[0].dtype.names or ()):
+                self._unseen.setdefault(stream, []).extend(runs)
             if "time" in (runs[0].dtype.names or ()):
                 self._newest = max(self._newest, *(int(run["time"].max()) for run in runs if len(run)), 0)
         if self.records > self._limit:
@@ -100,7 +106,7 @@ class Window:
         times = np.concatenate(
             [joined[stream]["time"].astype(np.int64) for stream in owners] or [np.zeros(0, np.int64)]
         )
-        self._remember(joined)
+        self._remember()
         kept = self._newest_whole(cookies, times)
         if self._from is not None or not len(kept):
             self._keep_newest(joined, owners)
@@ -117,15 +123,15 @@ class Window:
         gone = set(self._gone.tolist())
         self._facts = [fact for fact in self._facts if fact.get("cookie") not in gone]
 
-    def _remember(self, joined: dict[str, Records]) -> None:
+    def _remember(self) -> None:
         """Keep the newest record of each connection, and of each what it speaks."""
-        tcp, wire = joined.get("tcp"), joined.get("tls_record")
-        if tcp is not None and "cookie" in (tcp.dtype.names or ()):
-            self._known["tcp"] = _newest_each(self._known.get("tcp"), tcp)
-        if wire is not None and "type" in (wire.dtype.names or ()):
-            said = wire[wire["type"] == RecordType.CLASS]
-            if len(said):
-                self._known["tls_record"] = _newest_each(self._known.get("tls_record"), said)
+        for stream, runs in self._unseen.items():
+            new = np.concatenate(runs)
+            if stream == "tls_record":
+                new = new[new["type"] == RecordType.CLASS]
+            if len(new):
+                self._known[stream] = _newest_each(self._known.get(stream), new)
+        self._unseen = {}
 
     def _keep_newest(self, joined: dict[str, Records], owners: dict[str, Ints]) -> None:
         """Keep the newest records of all connections, half of the limit."""
