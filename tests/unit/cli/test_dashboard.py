@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -11,12 +12,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from netdiag.cli import dashboard
 from netdiag.cli.dashboard import trace_arguments
+from netdiag.errors import InputUnreadable
 from netdiag.processes import Target
+from tests.fakes import loads
 from tests.fakes.commands import recording_file
+from tests.fakes.routes import checked
 
 CHOSEN = {
     "save": None, "no_keep": False, "duration": None, "slow_ms": 500.0, "plain": False, "calm": False,
@@ -109,3 +115,31 @@ def test_what_is_no_recording_is_said_in_the_terminal(tmp_path, content, status,
     terminal = Terminal("live", str(path))
     assert terminal.read(said)
     assert terminal.process.wait(timeout=30) == status
+
+
+def _shown(monkeypatch: pytest.MonkeyPatch, path: Path) -> Any:
+    taken: list[Any] = []
+    monkeypatch.setattr(dashboard, "_run", taken.append)
+    dashboard._stored(path, {"calm": True, "plain": False, "slow_ms": 500.0})
+    return taken[0]
+
+
+def test_the_document_of_a_load_of_weights_is_shown(monkeypatch, tmp_path):
+    (tmp_path / "w.json").write_text(json.dumps(loads.document()))
+    app = _shown(monkeypatch, tmp_path / "w.json")
+    assert app.snapshot.weights["schema"] == "netdiag.weights/1"
+    assert app._first == "weights"
+
+
+def test_the_document_of_a_check_is_shown(monkeypatch, tmp_path):
+    (tmp_path / "r.json").write_text(json.dumps(checked()))
+    app = _shown(monkeypatch, tmp_path / "r.json")
+    assert list(app._routes([])) == ["api.example.com"]
+    assert app._first == "routes"
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '{"schema": "netdiag.weights/1"}', '{"schema": "netdiag.trace/1"}'])
+def test_other_documents_are_told(monkeypatch, tmp_path, content):
+    (tmp_path / "x.json").write_text(content)
+    with pytest.raises(InputUnreadable):
+        _shown(monkeypatch, tmp_path / "x.json")
