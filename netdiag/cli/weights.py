@@ -96,7 +96,7 @@ def command(*, target: Target, argv: tuple[str, ...], output: Output, **chosen: 
     """Trace how CMD, or the processes that match, bring files into memory.
 
     Where the time of the loading thread went is printed as a sum, with the cause that costs
-    most first. Nothing is changed: no cache is dropped and no setting written.
+    most first. No setting is written, and no cache dropped but where --verify was allowed to.
 
     \b
     netdiag weights -- python load.py
