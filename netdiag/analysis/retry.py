@@ -307,7 +307,7 @@ def _replayed(each: _Calls) -> Seen | None:
     return _seen(
         each,
         "retry.replayed",
-        [(g.after.asked, f"again {milliseconds(g.ms)} after {g.before.asked.response_bytes:.0f} bytes") for g in again],
+        [(g.after.asked, f"again {milliseconds(g.ms)} after {_bytes(g.before.asked.response_bytes)}") for g in again],
         of=each.count,
         cost_ms=sum(g.before.took_ms for g in again if known(g.before.took_ms)),
         severity=Severity.INFO if doubtful(each.repeated) else Severity.WARNING,
@@ -364,3 +364,7 @@ def _in_step(gaps: Sequence[tuple[_Calls, Gap]]) -> list[tuple[_Calls, Gap]]:
 
 def _alike(gap: Gap, other: Gap) -> bool:
     return abs(gap.ms - other.ms) <= max(10.0, 0.03 * other.ms)
+
+
+def _bytes(size: float) -> str:
+    return f"{size:.0f} bytes" if known(size) else "an unknown number of bytes"

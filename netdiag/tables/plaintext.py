@@ -30,7 +30,7 @@ _TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
 _PROTOCOLS = {1: "http/1.0", 2: "http/1.1", HTTP2: "h2"}
 _FORMATS = {1: "text", 2: "json_object", 3: "json_schema"}
 _COMPLETE, _CUT, _CLIENT_RESET, _SERVER_RESET, _REFUSED, _NOT_FOLLOWED, _OPEN = range(1, 8)
-_STREAM_ASKED, _STREAM_NOT_ASKED, _FINISHED = 64, 128, 2048
+_STREAM_ASKED, _STREAM_NOT_ASKED, _FINISHED, _REQUEST_PART, _RESPONSE_PART = 64, 128, 2048, 8192, 16384
 _RETRY_COUNT = "x-stainless-retry-count"
 _DURATION = re.compile(r"([^;,]*);dur=([0-9.]+)")
 _WHOLE_METRICS = frozenset({"total", "app", "origin", "server", "request", "backend", "upstream"})
@@ -50,8 +50,9 @@ def exchanges_of(said: Spoken, bound: Bound, connections: pd.DataFrame, bursts: 
     places = {**bound.rows, **{number: len(connections) + at for at, number in enumerate(strange)}}
     row = np.array([places[number] for number in raw["conversation"].tolist()], np.int64)
     table = pd.DataFrame({"connection": row, **_instants(raw, bound)})
-    table["sent_bytes"] = raw["request_bytes"].to_numpy(np.float64)
-    table["received_bytes"] = raw["response_bytes"].to_numpy(np.float64)
+    flags = raw["flags"].to_numpy()
+    table["sent_bytes"] = np.where(flags & _REQUEST_PART, np.nan, raw["request_bytes"].to_numpy(np.float64))
+    table["received_bytes"] = np.where(flags & _RESPONSE_PART, np.nan, raw["response_bytes"].to_numpy(np.float64))
     table["pid"] = np.where(raw["tgid"] > 0, raw["tgid"], np.nan)
     table["tid"] = np.where(raw["tid"] > 0, raw["tid"], np.nan)
     table["lag_ms"] = table["last_lag_ms"] = np.nan
@@ -206,8 +207,10 @@ def _named(codes: list[int], names: Mapping[int, str]) -> Any:
 
 
 def _complete(flags: Ints, result: Ints) -> list[bool | None]:
-    whole = (result == _COMPLETE) | ((flags & _FINISHED != 0) & (result != _SERVER_RESET))
+    finished = (flags & _FINISHED != 0) & (flags & _RESPONSE_PART == 0)  # the whole answer has to have been seen
+    whole = (result == _COMPLETE) | (finished & (result != _SERVER_RESET))
     broken = np.isin(result, (_CUT, _CLIENT_RESET, _SERVER_RESET, _REFUSED)) & ~whole
+    broken &= (flags & _FINISHED == 0) | (result == _SERVER_RESET)
     return [True if one else False if other else None for one, other in zip(whole, broken, strict=True)]
 
 

@@ -51,6 +51,8 @@ enum nd_http_flags {
 	ND_HTTP_HEADERS_UNKNOWN = 1024, /* HPACK entries from before the conversation was joined */
 	ND_HTTP_FINISHED = 2048, /* the stream's own end was seen */
 	ND_HTTP_JOINED = 4096, /* its beginning was not seen */
+	ND_HTTP_REQUEST_PART = 8192, /* whole frames were not seen: the request's size is not known */
+	ND_HTTP_RESPONSE_PART = 16384, /* the same of the answer */
 };
 
 /* One request and what came back; written when it is over or given up. */

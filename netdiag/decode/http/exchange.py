@@ -60,7 +60,7 @@ class Ended(IntEnum):
     REFUSED = 5
     """The server did not touch it: RST_STREAM with REFUSED_STREAM, or GOAWAY below its number."""
     NOT_FOLLOWED = 6
-    """Bytes were missing: where the answer ended is not known."""
+    """Bytes were missing: where the answer ended is not known, or not how much of it came before its end."""
     OPEN = 7
     """Still going on when the trace ended."""
 
@@ -93,6 +93,10 @@ class Flag(IntFlag):
     """The stream's own end was seen: `[DONE]`, `message_stop` and their like."""
     JOINED = 4096
     """Its beginning was not seen."""
+    REQUEST_PART = 8192
+    """Whole frames were not seen that may have been the request's: its size is what was counted, or more."""
+    RESPONSE_PART = 16384
+    """The same of the answer."""
 
 
 _NONE = Flag(0)

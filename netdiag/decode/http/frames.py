@@ -51,7 +51,7 @@ class Receiver(Shape):
         """The current frame ended before `offset`; None: its payload was not all seen, or is not looked at."""
 
     def on_lost(self, client: bool) -> None:  # noqa: FBT001
-        """Frames were not seen."""
+        """Frames were not seen; told again as long as more pass that cannot be told apart."""
 
 
 def plausible(data: bytes) -> bool:
@@ -123,14 +123,14 @@ class FrameReader:
             self._payload = None
         self._head.clear()
         self._left = self._skip = 0
-        if not self.lost:
-            self.lost = True
-            self._receiver.on_lost(self._client)
+        self.lost = True
+        self._receiver.on_lost(self._client)
 
     def feed(self, at_ns: int, offset: int, data: bytes, *, new_piece: bool) -> None:
         """Take bytes that were seen; `new_piece`: they are the first ones of a piece."""
         if self.lost:
             if not (new_piece and plausible(data)):
+                self._receiver.on_lost(self._client)
                 return
             self.lost = False
         at = min(self._skip, len(data))

@@ -162,6 +162,10 @@ class Http2:
         for stream in self._streams.values():
             stream.exchange.flags |= Flag.GAPS
             stream.doubtful = True
+            if not client:
+                stream.exchange.flags |= Flag.RESPONSE_PART
+            elif not stream.asked:
+                stream.exchange.flags |= Flag.REQUEST_PART
             if not client and stream.answer is not None:
                 stream.answer.gap(stream.exchange.ended_ns, stream.exchange.response_end, 0)
 
@@ -256,6 +260,9 @@ class Http2:
             return  # trailers
         status = next((value for name, value in fields if name == b":status"), b"")
         exchange.status = int(status) if len(status) == 3 and status.isdigit() else 0
+        if not exchange.status and exchange.flags & Flag.RESPONSE_PART:
+            exchange.first_byte_ns = exchange.response_first = 0  # trailers: the answer's head was not seen
+            return
         if 100 <= exchange.status < 200:
             exchange.flags |= Flag.CONTINUED
             exchange.status = exchange.first_byte_ns = exchange.response_first = exchange.response_bytes = 0
@@ -321,6 +328,8 @@ class Http2:
 
     def _finish(self, stream: _Stream, ended: Ended) -> None:
         exchange = stream.exchange
+        if ended is Ended.COMPLETE and exchange.flags & Flag.RESPONSE_PART:
+            ended = Ended.NOT_FOLLOWED
         if stream.request is not None:
             stream.request.end()
         if stream.answer is not None:

@@ -56,11 +56,21 @@ def test_headers_say_attempts_and_times():
         ({"result": 5, "first_byte": 0}, False, "refused by the server"),
         ({"result": 6}, None, None),
         ({"result": 7}, None, None),
+        ({"result": 6, "flags": 2048}, True, None),
+        ({"result": 6, "flags": 2048 | 16384}, None, None),
+        ({"result": 3, "flags": 2048 | 16384}, None, None),
+        ({"result": 3, "flags": 16384}, False, "cancelled"),
     ],
 )
 def test_how_it_ended(members, complete, error):
     row = request(**members)
     assert (row["complete"], row["error"]) == (complete, error)
+
+
+@pytest.mark.parametrize(("flag", "column"), [(8192, "request_bytes"), (16384, "response_bytes")])
+def test_the_size_of_what_was_seen_in_part_is_not_known(flag, column):
+    assert not math.isnan(request(protocol=3)[column])
+    assert math.isnan(request(protocol=3, flags=flag)[column])
 
 
 def test_what_the_body_asked_for():

@@ -61,7 +61,7 @@ def test_a_lost_head_is_found_again_at_a_piece_that_shows_frames():
     count = len(receiver.told)
     made.feed(1, 59, b"text that is none", new_piece=True)
     made.feed(1, 76, frame(0, 0, 1, b"abc"), new_piece=False)
-    assert len(receiver.told) == count
+    assert receiver.told[count:] == [("lost",), ("lost",)]  # frames that begin meanwhile may be among these
     made.feed(1, 88, frame(0, 0, 1, b"abc"), new_piece=True)
     assert receiver.told[-1] == ("payload", 100, None)
 

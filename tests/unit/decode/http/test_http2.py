@@ -190,6 +190,42 @@ def test_what_may_have_ended_among_frames_that_were_not_seen_is_not_called_cut()
     assert ends == {1: Ended.NOT_FOLLOWED, 3: Ended.CUT}
 
 
+def test_no_answer_of_which_frames_were_not_seen_is_called_whole():
+    """Every set of neighbouring pieces that gets lost: what is told as whole, and every size told, is the true one."""
+    talk = streamed(2).ask(5, body=b"y" * 300).answer(5, b"{}", b"z" * 200)
+    whole = {one.stream: one for one in run(talk.said)[0]}
+    doubts = 0
+    for lost in range(2, len(talk.said)):
+        for count in (1, 2, 5):
+            said = pieces(talk.said)
+            conversation, told = Conversation(role="client"), []
+            for piece in said[:lost] + said[lost + count :]:
+                told += conversation.feed(piece)
+            told += conversation.end(10**12, clean=True)
+            for one in (one for one in told if isinstance(one, Exchange)):
+                true = whole[one.stream]
+                if Flag.RESPONSE_PART in one.flags:
+                    doubts += 1
+                    assert one.ended is not Ended.COMPLETE
+                    assert one.response_bytes <= true.response_bytes
+                elif one.ended is Ended.COMPLETE:
+                    assert one.response_bytes == true.response_bytes
+                assert one.first_byte_ns in (0, true.first_byte_ns)
+                if Flag.REQUEST_PART not in one.flags:
+                    assert one.request_bytes == true.request_bytes
+    assert doubts > 50
+
+
+def test_what_was_lost_before_an_answer_or_of_another_side_is_no_doubt():
+    talk = Talk().begin().ask(1).answer(1, b"{}").say(S, frame(PING, 0, 0, bytes(8)))
+    talk.ask(3, body=b"y").answer(3, b"{}")
+    said = pieces(talk.said)
+    conversation = Conversation(role="client")
+    told = [each for piece in said[:4] + said[5:] for each in conversation.feed(piece)] + conversation.end(1)
+    ends = {one.stream: (one.ended, one.flags & Flag.RESPONSE_PART) for one in told if isinstance(one, Exchange)}
+    assert ends == {1: (Ended.NOT_FOLLOWED, Flag.RESPONSE_PART), 3: (Ended.COMPLETE, Flag(0))}
+
+
 def test_what_is_under_way_at_the_end_is_cut():
     talk = Talk().begin().ask(1).answer(1, b"{}", end=False)
     assert run(talk.said)[0][0].ended is Ended.CUT
