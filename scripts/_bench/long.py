@@ -32,9 +32,7 @@ _SLOW_MS = 30.0
 """What one wait of twenty takes longer."""
 
 
-def write(
-    path: Path, *, requests: int, rate: float = 500.0, connections: int = 100, seed: int = 1
-) -> None:
+def write(path: Path, *, requests: int, rate: float = 500.0, connections: int = 100, seed: int = 1) -> None:
     """Write a recording of that many requests at that rate, the other ends on loopback."""
     random = np.random.default_rng(seed)
     began = np.arange(requests) * (1e9 / rate) + random.uniform(0, 2e5, requests)
