@@ -100,7 +100,7 @@ def _whole_sizes(links: Iterable[Link]) -> Mapping[tuple[float, str], set[float]
 
 def _cut_off(link: Link, whole: Container[float]) -> bool:
     """The peer's reset met a request without an answer, or an answer that was still coming."""
-    if link.close != "rst" or link.closed_by != "remote" or not link.calls:
+    if link.close != "rst" or link.closed_by != "remote" or not link.calls or link.unseen:
         return False
     last = link.calls[-1]
     if not last.answered:

@@ -43,7 +43,7 @@ class Attempt:
         """It was one that clients repeat: an error that may pass, no answer, a part of one."""
         if known(self.asked.status):
             return self.asked.status >= _ERRORS or self.asked.status in _RETRIED or self.asked.complete is False
-        return not self.asked.answered and known(self.ended_ns)
+        return self.asked.unanswered and known(self.ended_ns)
 
     @property
     def what(self) -> str:

@@ -87,6 +87,11 @@ class Asked:
         return known(self.first_byte_ns)
 
     @property
+    def unanswered(self) -> bool:
+        """Not a byte of an answer came; not so where a capture may lack one."""
+        return not self.answered and not self.link.unseen
+
+    @property
     def until_ns(self) -> float:
         """The end of the answer, or of its connection where none came; NaN where it went on."""
         return self.ended_ns if known(self.ended_ns) else self.link.closing_ns

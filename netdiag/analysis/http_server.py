@@ -199,7 +199,7 @@ def _timed_out(calls: Sequence[Asked]) -> list[Asked]:
     found = sure + [call for call in alike if call.row not in rows and (len(alike) >= _MANY or sure)]
     if found:
         return sorted(found, key=lambda call: call.row)
-    cut = [call for call in calls if not call.answered and _cut(call)]
+    cut = [call for call in calls if call.unanswered and _cut(call)]
     alike = _alike(cut)
     return alike if len(alike) >= 2 else []
 

@@ -146,6 +146,8 @@ class Link:
     mss: float
     encrypted: bool | None
     requests: float
+    unseen: bool | None = None
+    """Captures: bytes that the other side sent, and so whole answers, are not in the file."""
     turns: tuple[Turn, ...] = field(default=())
     calls: tuple[Turn, ...] = field(default=())
     """The turns that carry application requests; empty where `requests` alone is known."""
@@ -269,7 +271,7 @@ _DERIVED = {"row", "turns", "calls", "app", "exact", "setup_ms", "late_bytes", "
 _TEXT = {"id", "comm", "role", "family", "local_ip", "remote_ip", "remote_name", "outcome", "error", "closed_by"} | {
     "close"
 }
-_FLAGS = {"preexisting", "keepalive_probes", "unread_close", "shared", "never_sent", "encrypted"}
+_FLAGS = {"preexisting", "keepalive_probes", "unread_close", "shared", "never_sent", "encrypted", "unseen"}
 
 
 def _requests(requests: pd.DataFrame, turns: Mapping[int, list[Turn]]) -> dict[int, list[Turn]]:
@@ -314,10 +316,14 @@ def _cells(connections: pd.DataFrame, name: str) -> list[Any]:
 def _link(row: int, cells: Mapping[str, Any], turns: tuple[Turn, ...], seen: Sequence[Turn] | None) -> Link:
     values = dict(cells)
     values["id"] = values["id"] or f"c{row + 1}"
+    if values["unseen"]:  # it may have begun later
+        values["idle_before_close_ms"] = NAN
     bare = Link(row=row, turns=turns, **values)
     start = _first_request(bare)
     inferred = turns if start == 0 else tuple(turn for turn in turns[start:] if _is_request(turn))
     calls = tuple(seen) if seen else () if bare.requests == 0 else inferred
+    if bare.unseen:  # what looks unanswered may have been answered
+        calls = tuple(call for call in calls if call.answered)
     exact = known(bare.requests)
     app = bare.requests if exact else _estimate(calls, turns)
     return changed(bare, calls=calls, app=app, exact=exact, setup_ms=_setup_ms(bare, start))

@@ -202,6 +202,8 @@ def _no_deadline(case: Case, group: Group, asked: Sequence[Asked]) -> Seen | Non
 
 def _silence_ms(call: Asked, end_ns: float) -> float:
     """Return the longest silence while the program waited: until the first byte, and between chunks of a stream."""
+    if not call.answered and not call.unanswered:
+        return NAN
     until = call.first_byte_ns if call.answered else call.until_ns if known(call.until_ns) else end_ns
     wait = (until - call.sent_ns) / 1e6 if known(call.sent_ns) else NAN
     gap = call.fact("gap_max_ms")

@@ -24,7 +24,7 @@ from netdiag.capture.layouts import layout
 from netdiag.capture.limits import Limits, chosen, inside, take
 from netdiag.capture.parts import Wishes, datagram_sinks, stream_sinks
 from netdiag.capture.pieces import Columns, Found, Pieces, pieces_of
-from netdiag.capture.rows import JIFFIES_A_SECOND, Hellos, bursts, connections, resent_rows
+from netdiag.capture.rows import JIFFIES_A_SECOND, Hellos, bursts, connections, resent_rows, unseen
 from netdiag.capture.sequence import Order, Piece, Sequences
 from netdiag.capture.sink import Datagram, DatagramSink, StreamSink
 from netdiag.capture.source import Input, Source, open_source
@@ -233,6 +233,7 @@ class _Reader:
         notes = self._notes
         facts += [
             {"kind": "kernel", "hz": JIFFIES_A_SECOND},
+            {"kind": "unseen", "cookies": unseen(self._flows)},
             *self._said_of_losses(),
             self._coverage(unopened=unopened),
         ]

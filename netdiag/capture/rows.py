@@ -20,7 +20,7 @@ from netdiag.decode.tls import read
 from netdiag.recording.reader import Records
 from netdiag.tables.codes import Close, Direction, IoFlags, Role, Side, TcpFlags, TcpKind, TcpState
 
-__all__ = ["Hellos", "bursts", "connections", "record_rows", "resent_rows"]
+__all__ = ["Hellos", "bursts", "connections", "record_rows", "resent_rows", "unseen"]
 
 Ints = NDArray[np.int64]
 
@@ -110,6 +110,18 @@ def connections(flows: Flows, end_ns: int) -> Records:
         packed = b"".join(flow.ends[side if flow.client <= 0 else 1 - side][0] for flow in everyone)
         table[name] = np.frombuffer(packed, np.uint8).reshape(-1, 16)
     return table
+
+
+def unseen(flows: Flows) -> list[int]:
+    """Return the cookies of connections of whose server's bytes the file lacks some, or all as far as it shows."""
+    found = []
+    for flow in flows.all:
+        server = 1 - max(flow.client, 0)
+        asked = flows.bytes[flow.number, 1 - server] > 0
+        passed = flows.passed(flow.number, server)
+        if (asked and passed < 0) or passed > flows.bytes[flow.number, server]:
+            found.append(flow.number + 1)
+    return found
 
 
 _ONE = (

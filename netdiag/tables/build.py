@@ -51,6 +51,8 @@ def build(recording: Recording, *, each: Each = in_turn) -> Tables:
         tables["connections"] = connections(found, hz=_hz(recording), lossy=lossy)
         if recording.header["tier"] == "capture":
             _forget_options(tables["connections"])
+            lacking = [cookie for fact in recording.facts_of("unseen") for cookie in fact["cookies"]]
+            tables["connections"]["unseen"] = np.isin(found.cookies, lacking)
         calls = _columns(recording, "tls_call")
         if calls is not None:
             tables["tls_calls"], tables["contexts"] = tls_calls(calls, found), contexts(calls)

@@ -126,6 +126,8 @@ def _relations(connections: pd.DataFrame, exchanges: pd.DataFrame) -> dict[str, 
         unanswered &= (exchanges["result"] != _NOT_FOLLOWED).to_numpy()
     if "gaps" in exchanges:  # nor is it known where records are missing
         unanswered &= (exchanges["gaps"] != True).to_numpy()  # noqa: E712 - of plaintext it is not told
+    if "unseen" in connections:  # nor where a capture lacks what the server sent
+        unanswered &= ~connections["unseen"].to_numpy(bool)[row]
     complete[unanswered] = False
     return {"reused": reused, "idle_before_ms": np.where(first, np.nan, idle), "complete": complete}
 

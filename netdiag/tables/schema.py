@@ -31,10 +31,10 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         bytes_sent bytes_received rtt_ms min_rtt_ms retransmits keepalive_probes closed_by close
         idle_before_close_ms first_sent_ns last_sent_ns first_received_ns last_received_ns last_read_ns unread
         unread_close zero_window_ms peer_window_ms sends receives shared io_pid io_tid io_tids never_sent mss
-        encrypted requests turns handshake proxied""",
+        encrypted requests turns handshake proxied unseen""",
         _typed(
             int64="cookie",
-            bool="preexisting unread_close shared never_sent proxied",
+            bool="preexisting unread_close shared never_sent proxied unseen",
             object="""id comm role netns cgroup family protocol local_ip remote_ip remote_name outcome error
             keepalive_probes closed_by close encrypted handshake""",
         ),
