@@ -55,7 +55,7 @@ class Order:
     mended: dict[int, list[Piece]]
     """By number of the group: what became whole in directions that were not in order."""
     resent: list[tuple[int, int, int, int]]
-    """Flow, direction, instant and bytes of each segment that was sent again."""
+    """Flow, direction, instant and bytes of each segment that was sent again before it had been acknowledged."""
     probes: Ints
     """Indexes of keep-alive probes."""
 
@@ -77,6 +77,7 @@ class Sequences:
         flow, direction = s.flow[first], s.direction[first]
         self._begin(s, first, flow, direction)
         base, expected = flows.base[flow, direction], flows.next[flow, direction]
+        heard = flows.acked[flow, direction]  # before this batch
         group = np.repeat(np.arange(len(starts)), ends - starts)
         seq, flags, length = s.seq[groups], s.flags[groups], s.length[groups]
         syn, fin = (flags & SYN != 0).astype(np.int64), (flags & FIN != 0).astype(np.int64)
@@ -113,7 +114,8 @@ class Sequences:
             span = slice(int(starts[number]), int(ends[number]))
             chosen = np.arange(span.start, span.stop)[data[span] & ~probes[span]]
             mended[number] = mender.take(columns, chosen, self._round_trip(one), int(flows.acked[one, side]))
-            resent += [(one, side, at, size) for at, size in mender.resent]
+            again = _unheard(s, groups, mender.resent, int(first[number]), int(base[number]), int(heard[number]))
+            resent += [(one, side, at, size) for at, size in again]
             flows.resent[one, side] += len(mender.resent)
         self._note(s, groups, starts, flow, direction, new)
         result_offset, result_new = np.empty_like(offset), np.empty_like(new)
@@ -217,8 +219,8 @@ class Mender:
         self._now = 0
         self.holes = 0
         """Places where bytes passed that the file does not hold."""
-        self.resent: list[tuple[int, int]] = []
-        """Instant and bytes of the segments that `take` found to be sent again."""
+        self.resent: list[tuple[int, int, int, int]] = []
+        """Instant, bytes, offset of the end and index of the segments that `take` found to be sent again."""
 
     @property
     def waits(self) -> bool:
@@ -239,7 +241,7 @@ class Mender:
                 soon = at - self._high_ns < patience
                 later = number and self._last_number and 0 < (number - self._last_number) & 0xFFFF < 0x8000
                 if not soon or later or end <= self.next:
-                    self.resent.append((at, length))
+                    self.resent.append((at, length, end, index))
             self._remember(offset, length, at, number)
             if end <= self.next:
                 columns.new[index] = 0
@@ -331,6 +333,24 @@ def _changed(values: Ints) -> Bools:
     changed = np.ones(len(values), bool)
     changed[1:] = values[1:] != values[:-1]
     return changed
+
+
+def _unheard(  # noqa: PLR0917 - all of one direction
+    s: Sorted, groups: Ints, resent: list[tuple[int, int, int, int]], index: int, base: int, before: int
+) -> list[tuple[int, int]]:
+    """Return instant and bytes of what was sent again before the file shows its acknowledgement: the rest cost nothing.
+
+    `index`: a segment of that direction, `before`: how far it had been acknowledged before this batch.
+    """
+    if not resent:
+        return []
+    run = int(s.run[index])
+    start = int(s.starts[run])
+    span = slice(start, int(s.starts[run + 1]) if run + 1 < len(s.starts) else len(s.run))
+    ahead = (s.ack[span] - base - before) & _WORD
+    told = (s.direction[span] != s.direction[index]) & (s.flags[span] & ACK != 0) & (ahead <= _FARTHEST)
+    reach = before + np.maximum.accumulate(np.where(told, ahead, 0))
+    return [(at, size) for at, size, end, place in resent if end > reach[int(groups[place]) - start]]
 
 
 def _running(values: Ints, group: Ints, starts: Ints) -> Ints:
