@@ -335,7 +335,7 @@ def _changed(values: Ints) -> Bools:
     return changed
 
 
-def _unheard(  # noqa: PLR0917 - all of one direction
+def _unheard(
     s: Sorted, groups: Ints, resent: list[tuple[int, int, int, int]], index: int, base: int, before: int
 ) -> list[tuple[int, int]]:
     """Return instant and bytes of what was sent again before the file shows its acknowledgement: the rest cost nothing.
