@@ -48,6 +48,9 @@ class KeyLog:
         """That hold none: broken, of an unknown kind, or beyond what is kept."""
         self.late = False
         """A secret came after it was looked for: records that it opens had passed by then."""
+        self.given = False
+        """The user gave it, beside what the capture itself may hold."""
+        self._used: set[bytes] = set()
         self._missed: set[tuple[bytes, str]] = set()
         self._passed_by = False
 
@@ -90,9 +93,21 @@ class KeyLog:
     def secret(self, client_random: bytes, label: str) -> bytes:
         """Return a secret that is needed now, b"" where it is not known; if it comes later, it is late."""
         found = self.of(client_random).get(label, b"")
+        if found:
+            self._used.add(client_random)
         if not found and len(self._missed) < _MAX_MISSED:
             self._missed.add((client_random, label))
         return found
+
+    @property
+    def useless(self) -> str | None:
+        """Why a key log that the user gave opened nothing; None where some session of it was met, or none was given."""
+        if not self.given or self._used:
+            return None
+        if not self:
+            return "the key log holds no secret"
+        count = f"{len(self)} session{'' if len(self) == 1 else 's'}"
+        return f"the key log has secrets of {count}, of which none began in what was read of the capture"
 
     def pass_by(self) -> None:
         """Note that a session is not read, for there is no secret at all: whatever comes later is late."""
@@ -100,8 +115,9 @@ class KeyLog:
 
 
 def read(path: str | os.PathLike[str]) -> KeyLog:
-    """Read a key log; InputUnreadable where it cannot be read, or holds no secret at all."""
+    """Read a key log; InputUnreadable where it cannot be read, or holds lines of another kind alone."""
     log, where = KeyLog(), os.fspath(path)
+    log.given = True
     try:
         with Path(path).open("rb") as file:
             text = file.read(_MAX_BYTES + 1)

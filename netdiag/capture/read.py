@@ -82,7 +82,7 @@ def read(
 
 class _Reader:
     def __init__(self, file: Input, wishes: Wishes, limits: Limits, progress: Progress | None, spool: Spool) -> None:
-        self._file, self._limits, self._progress = file, limits, progress
+        self._file, self._limits, self._progress, self._keys = file, limits, progress, wishes.keys
         self._notes, self._layers, self._clock = Notes(), Layers(), Clock()
         self._flows, self._hellos = Flows(), Hellos(keep_names=bool(limits.names))
         self._sequences, self._events = Sequences(self._flows), Events(self._flows)
@@ -299,6 +299,8 @@ class _Reader:
             unseen.append((f"the rest of {notes.cut} of {notes.packets} packets", "the snap length cut them off"))
         if unopened:
             unseen.append(("what some encrypted connections said", "their secrets came behind them, through a pipe"))
+        if self._keys.useless:
+            unseen.append(("what encrypted connections said", self._keys.useless))
         if self._flows.left_out:
             why = f"there are too many connections: the first {len(self._flows.all)} were followed"
             unseen.append((f"{self._flows.left_out} packets of further connections", why))

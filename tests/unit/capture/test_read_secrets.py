@@ -8,6 +8,7 @@ import io
 import ssl
 import struct
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -96,3 +97,34 @@ def test_of_a_pipe_too_long_to_be_kept_is_said_that_secrets_came_too_late(monkey
     said = [one["what"] for fact in recording.facts if fact["kind"] == "coverage" for one in fact["unobservable"]]
     assert "what some encrypted connections said" in said
     assert "/a" not in paths(file([*blocks, secrets(keys)]), piped=True)
+
+
+def unopened(tmp_path: Path, keys: bytes, *, inside: bytes = b"") -> list[str]:
+    """Return what is said of a key log that was given."""
+    blocks, _ = spoken(VERSIONS["1.3"])
+    path = tmp_path / "keys.txt"
+    path.write_bytes(keys)
+    built = capture.read(file([secrets(inside), *blocks] if inside else blocks), keylog=path)
+    told = [one for fact in built.facts_of("coverage") for one in fact["unobservable"]]
+    return [one["why"] for one in told if one["what"] == "what encrypted connections said"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "word"),
+    [
+        (b"", "holds no secret"),
+        (b"# SSL/TLS secrets log file\n", "holds no secret"),
+        (b"EXPORTER_SECRET " + b"ab" * 32 + b" " + b"cd" * 32 + b"\n", "holds no secret"),
+        (b"CLIENT_RANDOM " + b"ab" * 32 + b" " + b"cd" * 48 + b"\n", "secrets of 1 session, of which none"),
+    ],
+)
+def test_a_key_log_that_opens_nothing_is_said_to(tmp_path: Path, keys: bytes, word: str) -> None:
+    [why] = unopened(tmp_path, keys)
+    assert word in why
+    assert "abab" not in why
+
+
+def test_of_a_key_log_that_opens_something_nothing_is_said(tmp_path: Path) -> None:
+    _, keys = spoken(VERSIONS["1.3"])
+    assert unopened(tmp_path, keys) == unopened(tmp_path, b"", inside=keys) == []
+    assert unopened(tmp_path, keys + b"CLIENT_RANDOM " + b"ab" * 32 + b" " + b"cd" * 48 + b"\n") == []
