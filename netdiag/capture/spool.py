@@ -7,14 +7,15 @@ The file is gone with the process, however it ends; it holds times, sizes and nu
 
 from __future__ import annotations
 
+import contextlib
 import mmap
-import tempfile
 from dataclasses import dataclass, replace
 from typing import IO
 
 import numpy as np
 
 from netdiag.recording.reader import Recording, Records
+from netdiag.recording.scratch import guarded, scratch
 
 __all__ = ["SPOOL_BYTES", "Detached", "Spool", "attached"]
 
@@ -47,7 +48,7 @@ class Spool:
         """Stream, place in the file and number of records of each run."""
 
     def add(self, stream: str, rows: Records) -> None:
-        """Take records of a stream, which come in order of time; OSError where the disk has no room for them."""
+        """Take records of a stream, which come in order of time; Unsupported where the disk has no room for them."""
         if not len(rows):
             return
         self._waiting.setdefault(stream, []).append(rows)
@@ -59,7 +60,8 @@ class Spool:
         """Return all records by stream; what lies in the file comes into memory as it is looked at."""
         found: dict[str, list[Records]] = {stream: [] for stream in self._waiting}
         if self._file is not None and self._written:
-            self._file.flush()
+            with guarded():
+                self._file.flush()
             for stream, runs in _mapped(self._file, self._index).items():
                 found[stream] += runs
         for stream, rows in self._waiting.items():
@@ -75,7 +77,8 @@ class Spool:
     def close(self) -> None:
         """Let go of the file, unless it was given; records that `runs` returned stay."""
         if self._file is not None and not self._given:
-            self._file.close()
+            with contextlib.suppress(OSError):  # what did not fit has been told
+                self._file.close()
 
     def detached(self, recording: Recording) -> Detached:
         """Return a recording that has these records without those that lie in the file."""
@@ -89,12 +92,13 @@ class Spool:
 
     def _write(self, stream: str) -> None:
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="netdiag-")  # noqa: SIM115 - see close
+            self._file = scratch()
         rows = np.concatenate(self._waiting[stream])
         rows = rows[np.argsort(rows["cookie"], kind="stable")]
         self._types[stream] = rows.dtype
         self._written.append((stream, self._file.tell(), len(rows)))
-        self._file.write(rows.tobytes())
+        with guarded():
+            self._file.write(rows.tobytes())
         self._waiting[stream], self._sizes[stream] = [], 0
 
 

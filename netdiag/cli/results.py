@@ -318,6 +318,7 @@ class _Chained(io.RawIOBase):
 def _capture(source: Path | _Chained, start: bytes, name: str, wishes: CaptureWishes | None) -> Recording:
     """Read a capture; what a large one needs while it is read is given back with the process that reads it."""
     from netdiag import capture, forks
+    from netdiag.recording.scratch import scratch
 
     if capture.kind_of(start) is None:
         raise InputUnreadable(
@@ -337,7 +338,7 @@ def _capture(source: Path | _Chained, start: bytes, name: str, wishes: CaptureWi
 
     if not isinstance(source, Path) or source.stat().st_size < _LARGE or not forks.can_fork():
         return read(wishes.progress, capture.Spool())
-    with tempfile.TemporaryFile(prefix="netdiag-") as file:
+    with scratch() as file:
 
         def read_apart(tell: Progress) -> Any:
             spool = capture.Spool(file)

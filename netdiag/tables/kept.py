@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-import tempfile
 from collections.abc import Sequence
 from typing import IO, Any
 
@@ -17,6 +16,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from netdiag.errors import Unsupported
+from netdiag.recording.scratch import guarded, scratch
 from netdiag.tables.schema import COLUMNS, empty
 
 __all__ = ["Grown", "let_go", "relax"]
@@ -36,27 +37,48 @@ class Grown:
         """Columns of numbers: whether nothing is known in any row; such a one takes no room."""
 
     def add(self, part: pd.DataFrame) -> None:
-        """Add rows; OSError where the disk has no room for them."""
+        """Add rows; Unsupported where the disk has no room for them, and then nothing of the table is left."""
         if not len(part):
             return
-        for name, kind in COLUMNS[self._table].items():
-            values = _packed(part[name], kind)
-            unknown = kind == "float64" and bool(np.isnan(values).all())
-            if unknown and self._unknown.get(name, True):
-                self._unknown[name] = True
-                continue
-            if name not in self._files:
-                self._files[name] = tempfile.TemporaryFile(prefix="netdiag-")  # noqa: SIM115 - closed with its column
-                if self._unknown.get(name, False):
-                    self._files[name].write(np.full(self._length, np.nan).tobytes())
-            self._unknown[name] = False
-            self._files[name].write(values.data)
+        try:
+            for name, kind in COLUMNS[self._table].items():
+                self._put(name, kind, part)
+        except Unsupported:
+            self._drop()
+            raise
         self._length += len(part)
+
+    def _put(self, name: str, kind: str, part: pd.DataFrame) -> None:
+        values = _packed(part[name], kind)
+        unknown = kind == "float64" and bool(np.isnan(values).all())
+        if unknown and self._unknown.get(name, True):
+            self._unknown[name] = True
+            return
+        if name not in self._files:
+            self._files[name] = scratch()
+            if self._unknown.get(name, False):
+                with guarded():
+                    self._files[name].write(np.full(self._length, np.nan).tobytes())
+        self._unknown[name] = False
+        with guarded():
+            self._files[name].write(values.data)
+
+    def _drop(self) -> None:
+        while self._files:
+            with contextlib.suppress(OSError):  # what did not fit has been told
+                self._files.popitem()[1].close()
 
     def frame(self) -> pd.DataFrame:
         """Return the table; nothing can be added any more."""
         if not self._length:
             return empty(self._table)
+        try:
+            for file in self._files.values():
+                with guarded():
+                    file.flush()
+        except Unsupported:
+            self._drop()
+            raise
         columns = {name: self._column(name, kind) for name, kind in COLUMNS[self._table].items()}
         return pd.DataFrame(columns, copy=False)
 
@@ -64,7 +86,6 @@ class Grown:
         if name not in self._files:
             return np.broadcast_to(np.float64(np.nan), self._length)
         with self._files.pop(name) as file:
-            file.flush()
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         if kind == "object":
             return pd.Categorical.from_codes(np.frombuffer(mapped, np.int8), dtype=_DIRECTIONS, validate=False)
