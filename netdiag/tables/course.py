@@ -18,7 +18,7 @@ from netdiag.tables.bursts import bursts, retransmits
 from netdiag.tables.closing import mark_close_notify, settle
 from netdiag.tables.codes import WireClass
 from netdiag.tables.encryption import encrypted, shows_tls
-from netdiag.tables.exchanges import exchanges, speaks_http2
+from netdiag.tables.exchanges import exchanges, may_speak_http2, speaks_http2
 from netdiag.tables.flights import Flights
 from netdiag.tables.handshakes import handshakes, numbered
 from netdiag.tables.kept import Grown
@@ -88,7 +88,7 @@ def course(part: Part, known_sizes: pd.DataFrame | None = None) -> Course:
     ticket = tickets(ends, flights, known_sizes)
     shakes = handshakes(ends, flights, ticket, part.said, resent, seen.gaps)
     flights.data &= ~ticket
-    tls = flights.any_of(flights.app) & ~speaks_http2(flights)
+    tls = flights.any_of(flights.app) & ~speaks_http2(flights) & ~may_speak_http2(flights, shakes)
     nothing = flights.any_of(flights.handshake) & ~flights.any_of(flights.app)  # a handshake, and then no data
     secret = (tls | nothing) & ~seen.gaps & ~ends["preexisting"].to_numpy()
     inferred = exchanges(ends, calls, flights, tls).assign(source="records")

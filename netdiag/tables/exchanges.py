@@ -18,7 +18,7 @@ from netdiag.tables.columns import Ints
 from netdiag.tables.flights import Flights
 from netdiag.tables.turns import changes, numbers_within, sums
 
-__all__ = ["exchanges", "speaks_http2", "with_calls"]
+__all__ = ["exchanges", "may_speak_http2", "speaks_http2", "with_calls"]
 
 Bools = NDArray[np.bool_]
 
@@ -31,6 +31,11 @@ _EARLY_RECORDS = 6
 _FRAMES = (9, 13, 17, 26, 16, 20, 24)
 """An empty frame, WINDOW_UPDATE, PING, two updates (of stream and connection); three of them again with the overhead
 of TLS 1.2, which of older connections is not known."""
+_PREFACE_BYTES = 24
+_SETTINGS = frozenset(
+    9 + 6 * count + more for count in range(11) for more in (0, _SETTINGS_ACK_BYTES, 13, 13 + _SETTINGS_ACK_BYTES)
+)
+"""What an end of HTTP/2 says first: its settings, and with them an acknowledgement, a WINDOW_UPDATE or both."""
 _CONTINUE_BYTES = 25
 _READ_SLACK_NS = 1_000_000
 
@@ -52,6 +57,28 @@ def speaks_http2(flights: Flights) -> Bools:
     found[flights.row[begins[np.isin(flights.plain[begins], _FRAMES)]]] = True
     new = flights.talks[found & ~flights.older]
     found |= flights.older & flights.traced & np.asarray(flights.talks.isin(new), bool)
+    return found
+
+
+def may_speak_http2(flights: Flights, shakes: pd.DataFrame) -> Bools:
+    """Tell which connections may speak HTTP/2, and are not proved to speak anything else.
+
+    Their hellos chose it; or the client offered it, the choice is sealed (TLS 1.3), and what either side said first has
+    the size of settings. A short answer of HTTP/1 may have it, too: then nobody knows.
+    """
+    found = np.zeros(flights.rows, bool)
+    row, chosen = shakes["connection"].to_numpy(np.int64), shakes["alpn"].to_numpy()
+    found[row[chosen == "h2"]] = True
+    offered = np.zeros(flights.rows, bool)
+    asked = [isinstance(names, list | tuple) and "h2" in names for names in shakes["alpn_offered"]]
+    offered[row[np.array(asked, bool) & np.array([one is None for one in chosen], bool)]] = True
+    index = np.flatnonzero(flights.data & offered[flights.row])
+    for client in (True, False):
+        mine = index[flights.client[index] == client]
+        begins = mine[changes(flights.row[mine])]
+        first = flights.plain[begins] - (_PREFACE_BYTES if client else 0)
+        like = np.isin(first, list(_SETTINGS)) | (client & (first == 0))
+        found[flights.row[begins[like]]] = True
     return found
 
 
