@@ -23,7 +23,7 @@ __all__ = ["Objects", "Probed"]
 
 _MOST = 512
 _LEAST_PROGRAM = 1 << 20
-"""Bytes of a program with a TLS library inside."""
+"""Bytes of a program or module with a TLS library inside."""
 _FOLDERS = (
     f"/usr/lib/{platform.machine()}-linux-gnu",
     f"/lib/{platform.machine()}-linux-gnu",
@@ -110,7 +110,8 @@ class Objects:
 
     def library(self, places: tuple[str, ...], path: str) -> Probed | None:
         """Look at a mapped file, to which one of `places` leads from here; None when there is nothing to probe."""
-        wanted = [table for table in self._tables if table.is_file(path)]
+        matching = [table for table in self._tables if table.is_file(path)]
+        wanted = [table for table in matching if not table.unprobed] or matching
         return self._look(places, path, wanted) if wanted else None
 
     def program(self, pid: int) -> Probed | None:
@@ -218,7 +219,8 @@ def _read(fd: int, path: str, wanted: list[Table], probes: frozenset[str]) -> Pr
         elf = Elf(fd)
         for table in wanted:
             if table.unprobed:
-                if len(wanted) == 1 or (not table.files and os.fstat(fd).st_size >= _LEAST_PROGRAM):
+                # what texts decide may be in any program, what a name decides in that file alone
+                if os.fstat(fd).st_size >= _LEAST_PROGRAM if table.version else len(wanted) == 1:
                     return Probed(fd=fd, path=path, table=table, sites={}, shakes=False, cheap=False)
                 continue
             found = _functions(elf, table, PurePosixPath(path).name, by_name=len(wanted) == 1)

@@ -80,6 +80,41 @@ def test_a_large_program_is_named_only_where_its_texts_say_so(tmp_path):
         assert (found.table.library, found.is_sure) == ("rustls", bool(text))
 
 
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        ("lib/python3.11/site-packages/pyreqwest/_pyreqwest.cpython-311-x86_64-linux-gnu.so", True),
+        ("usr/lib/python3/dist-packages/x/_native.abi3.so", True),
+        ("app/node_modules/x/index.linux-x64-gnu.node", True),
+        ("lib/librustls.so.0.14", True),
+        ("lib/other.so", False),
+    ],
+)
+def test_a_library_inside_a_module_is_named_where_the_texts_of_the_module_say_so(tmp_path, place, found):
+    data = Path("/bin/sh").read_bytes()
+    text = b"/index/rustls-0.23.46/src/conn.rs"
+    path = tmp_path / place
+    path.parent.mkdir(parents=True)
+    for content, sure in ((_with_text(data, text) + bytes(1 << 20), True), (data + bytes(1 << 20), False)):
+        path.write_bytes(content)
+        module = Objects().library((str(path),), str(path))
+        assert (module is not None) is found
+        if module is not None:
+            assert (module.table.library, module.is_sure, module.sites) == ("rustls", sure, {})
+    path.write_bytes(_with_text(data, text))  # too small to hold it
+    assert Objects().library((str(path),), str(path)) is None
+
+
+def test_a_module_beside_openssl_is_named_as_well(libssl):
+    """What the process maps are both, and both have a row."""
+    module = next(Path(".cache").glob("lab-venv/lib/python3*/site-packages/pyreqwest/_pyreqwest*.so"), None)
+    if module is None:
+        pytest.skip("needs the lab's client libraries: scripts/setup")
+    objects = Objects()
+    found = [objects.library((str(path),), str(path)) for path in (libssl, module.absolute())]
+    assert [one.table.library for one in found if one is not None and one.is_sure] == ["openssl", "rustls"]
+
+
 def _with_text(data, text):
     """Return a program with a text where it has a message of its own."""
     at = data.index(b"cannot") if b"cannot" in data else data.index(b"GLIBC_")
