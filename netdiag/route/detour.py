@@ -15,7 +15,7 @@ from netdiag.route.baseline import Baseline
 from netdiag.route.figures import Figures
 from netdiag.route.gazetteer import Place
 from netdiag.route.physics import distance_km, fibre_ms, loop_km, vacuum_ms
-from netdiag.route.places import Here, Located
+from netdiag.route.places import COUNTS, Here, Located
 
 __all__ = ["Case", "Detour", "Kind", "Spot", "judge", "regions_on"]
 
@@ -326,7 +326,7 @@ def _open_end(case: Case, here: Here, base: Detour, foreign: Sequence[_Foreign])
     last = _counted(case)[-1].located.place
     stays = bool(set(last.regions) & set(away.regions))
     kind = ("steering" if case.nearer else None) if stays else "boomerang"
-    missing = ("where the target answered from: no header of its answer names its place",)
+    missing = (_where(case),)
     seen = (*base.evidence, _seen(best.spot), f"fibre there and back needs {fibre_ms(km):.1f} ms")
     if kind is None:
         says = f"the way leads to {_city(away)}; whether the service has a nearer place is not known"
@@ -372,7 +372,7 @@ def _inflated(case: Case, here: Here, base: Detour) -> Detour:
     if case.unplaced:
         missing.append(f"places of {case.unplaced} routers on the way")
     if not _goal(case):
-        missing.append("where the target answered from")
+        missing.append(_where(case))
     return replace(
         base,
         verdict="unknown" if missing else "none",
@@ -384,6 +384,17 @@ def _inflated(case: Case, here: Here, base: Detour) -> Detour:
         refuted_if=("a check from the same place that is not slow: then it passes",),
         missing=tuple(missing),
     )
+
+
+def _where(case: Case) -> str:
+    """Return what would tell where the target answered from, and what is said of it that does not count."""
+    if case.target is None:
+        return "where the target answered from: no header of its answer names its place"
+    city, notes = _city(case.target.place), ", ".join(case.target.notes)
+    if case.target.refuted_by is not None:
+        return f"where the target answered from: not from {city} ({notes}): {case.target.refuted_by}"
+    sure = f"{case.target.confidence:.2f}, from {COUNTS} on a place counts"
+    return f"a surer word on where the target answered from: perhaps {city} ({notes}; {sure})"
 
 
 # --- words --------------------------------------------------------------------------------------------------------

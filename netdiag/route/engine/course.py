@@ -125,12 +125,20 @@ class Course:
                 burst.horizon, burst.last_sent_ns = want, self.channel.now_ns()
         self.rounds += 1
 
-    def volley(self, shots: Sequence[tuple[int, int]]) -> None:
-        """Send the given (flow, TTL) pairs and wait two round trips of the target for the answers."""
+    def heard(self, ttl: int) -> bool:
+        """Return whether any probe with this TTL was answered."""
+        return any(probe.ttl == ttl and probe.reply is not None for probe in self.probes)
+
+    def volley(self, shots: Sequence[tuple[int, int]], *, again: bool = False) -> None:
+        """Send the given (flow, TTL) pairs and wait two round trips of the target for the answers.
+
+        `again`: they belong to the round that is just over, and its round trips are known: one is enough.
+        """
         first = len(self.probes)
+        self.rounds -= again
         self._send(shots)
         rtt = self.target_rtt_ns or int(self.request.wait_s * 5e8)
-        end = self.channel.now_ns() + rtt + max(rtt, LEAST_WAIT_NS)
+        end = self.channel.now_ns() + rtt + (LEAST_WAIT_NS if again else max(rtt, LEAST_WAIT_NS))
         while (left := min(end - self.channel.now_ns(), self.left_ns)) > 0:
             if all(probe.reply is not None for probe in self.probes[first:]):
                 break

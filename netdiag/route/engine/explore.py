@@ -28,6 +28,8 @@ def run(course: Course, request: TraceRequest, seen: Seen | None = None) -> tupl
     for number in range(request.rounds):
         since = course.channel.now_ns()
         course.burst(range(max(1, request.flows)))
+        if number == 0 and course.channel.single_flow:
+            _settle_length(course)
         if number == 0 and course.channel.tally.unclaimed:
             _one_by_one(course)
         if seen is not None and number + 1 < request.rounds:
@@ -35,6 +37,18 @@ def run(course: Course, request: TraceRequest, seen: Seen | None = None) -> tupl
         if number + 1 < request.rounds and not course.pause(since):
             return (f"the time allowed for {number + 1} of {request.rounds} rounds",)
     return _explore(course, request) if explore else ()
+
+
+def _settle_length(course: Course) -> None:
+    """Ask the hop before the first answer of the target again, alone, where it seems silent: it may be the target.
+
+    Of several SYNs of one flow a server answers the first that arrives; those that this one overtook fall out of its
+    window (RFC 9293 section 3.10.7.4), and what it says to them names none of them.
+    """
+    while (reach := course.reach) is not None and reach > 1 and not course.heard(reach - 1):
+        course.volley([(0, reach - 1)], again=True)
+        if course.reach == reach:
+            return
 
 
 def _one_by_one(course: Course) -> None:

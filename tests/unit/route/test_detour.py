@@ -158,6 +158,23 @@ def test_an_open_end_is_possible_at_most():
     assert (unknown.verdict, unknown.kind) == ("unknown", None)
 
 
+@pytest.mark.parametrize("spots", [(), (spot(2, "BER"), spot(4, "JFK"), spot(5, "JFK"))])
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (None, ("where the target answered from: no header",)),
+        (located("FRA", 0.5, source="database"), ("a surer word", "perhaps Frankfurt", "0.50, from 0.6 on")),
+        (located("FRA", 0.0, refuted_by="light is too slow"), ("not from Frankfurt", "light is too slow")),
+        (located("FRA", 0.6), ()),
+    ],
+)
+def test_what_is_lacking_of_the_targets_place_agrees_with_what_is_known_of_it(target, words, spots):
+    found = judge(replace(case(spots=spots), target=target))
+    told = [one for one in found.missing if "answered from" in one]
+    assert bool(told) is bool(words)
+    assert all(word in told[0] for word in words)
+
+
 def test_a_computed_baseline_makes_likely_at_most():
     found = judge(replace(case(spots=NEW_YORK), baseline=base(source="synthetic")))
     assert found.verdict == "suspect"

@@ -99,3 +99,34 @@ def test_routers_that_quote_too_little_are_asked_one_by_one():
     assert all(met(trace, ttl) for ttl in range(1, 7))
     flows = [probe.flow for probe in trace.probes if probe.flow]
     assert len(flows) == len(set(flows)) == 5
+
+
+def overtaken(lost, *, silent=()):
+    """Return a way of five routers to a target that answers none of the `lost` first probes that reach it by TTL."""
+    left = dict(lost)
+
+    def network(shot, at_ms):
+        if shot.ttl in silent:
+            return []
+        if left.get(shot.ttl, 0) > 0:
+            left[shot.ttl] -= 1
+            return []
+        return way(6, 20.0)(shot, at_ms)
+
+    return network
+
+
+@pytest.mark.parametrize("lost", [{6: 1}, {6: 1, 7: 1}, {6: 1, 7: 1, 8: 1}])
+def test_a_target_that_left_early_probes_unanswered_is_not_set_farther_away(lost):
+    _, trace = run(overtaken(lost))
+    reached = [probe.ttl for probe in trace.probes if probe.reply is not None and probe.reply.kind is Kind.SYN_ACK]
+    assert min(reached) == 6
+
+
+def test_a_silent_router_before_the_target_costs_one_probe_more():
+    _, quiet = run(overtaken({}, silent={5}))
+    _, trace = run(overtaken({}))
+    assert [probe.ttl for probe in quiet.probes].count(5) == 2
+    assert [probe.ttl for probe in trace.probes].count(5) == 1
+    assert quiet.rounds == trace.rounds == 1
+    assert quiet.duration_ms <= 2 * (20.0 + 30.0)
