@@ -33,6 +33,8 @@ _IGNORED = {
     "late": "too late",
 }
 """Answers without effect, by the member of `ignored` that counts them."""
+_COUNTS = 0.6
+"""Verdicts rest on a place from this confidence on."""
 _ACTIONS = {"enable-neighbour": "enable neighbour"}
 
 
@@ -300,11 +302,18 @@ def _pops(paper: Paper, document: Mapping[str, Any]) -> None:
         losses = f"{lost['lost']}/{lost['sent']}" if lost["sent"] else UNKNOWN
         load = "unknown" if row["load_pct"] is None else f"{row['load_pct']:.0f} %"
         action = _ACTIONS.get(row["action"], row["action"])
-        left = f" {fit(safe(row['pop'] or UNKNOWN), 6)} {fit(_ip(row['ip'], width), width)}"
+        left = f" {fit(_pop(row, places[row['ip']]), 6)} {fit(_ip(row['ip'], width), width)}"
         figures = f"{fit(ms(row['rtt_ms']), 8, right=True)} {fit(ms(row['deviation_ms']), 10, right=True)}"
         paper.line(f"{left} {figures}  {fit(losses, 6)} {fit(load, 8)} {action}")
         if row["action"] not in ("prefer", "keep") or row["why"] not in _PLAIN_REASONS:
             paper.labelled("why", f"{safe(row['why'])}{_until(row)}", indent=1)
+
+
+def _pop(row: Mapping[str, Any], address: Mapping[str, Any]) -> str:
+    """Return the point of presence; with a question mark where too little is known of it for verdicts."""
+    place = address["place"]
+    weak = place is not None and (place["refuted_by"] is not None or place["confidence"] < _COUNTS)
+    return f"{safe(row['pop'])}{'?' if weak else ''}" if row["pop"] else UNKNOWN
 
 
 def _until(row: Mapping[str, Any]) -> str:

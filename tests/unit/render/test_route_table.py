@@ -4,7 +4,7 @@ from __future__ import annotations
 from netdiag.render import Options
 from netdiag.render.route_table import headline, loss, ms, render
 from netdiag.route import document
-from netdiag.route.knowledge import Knowledge
+from netdiag.route.knowledge import DatabasePlace, IpFacts, Knowledge
 from netdiag.route.survey import Inputs, examine
 from tests.fakes.routes import IP, boomerang, connect, measured, trace
 
@@ -94,3 +94,16 @@ def test_a_long_heading_is_cut_nowhere() -> None:
     assert lines[at + 1].strip() == "TCP inside an open connection  min 88.1, median 88.7 ms, TLS 168.8 ms"
     assert lines[at + 2].strip() == "lost 0/12 (95 %: <22 %)"
     assert all(len(line) <= 80 for line in lines)
+
+
+def test_a_place_that_counts_for_no_verdict_is_marked_and_lacking() -> None:
+    databases = (DatabasePlace(database="mine", city="Frankfurt", country="DE", latitude=50.1, longitude=8.7),)
+    knowledge = Knowledge(ips={IP: IpFacts(databases=databases)})
+    for pop in (None, "FRA"):
+        measurement = measured(traces=[trace([(IP, 60.0)])], connects=[connect([60.0] * 12, pop=pop)])
+        told = document.build(examine(measurement, knowledge, Inputs(baseline_ms=12.0)))
+        text = render(told, Options())
+        assert told["addresses"][0]["pop"] == "FRA"
+        assert (" FRA? " in text) is (pop is None)
+        assert ("perhaps Frankfurt" in " ".join(text.split())) is (pop is None)
+        assert "where the target answered from: no header" not in text
