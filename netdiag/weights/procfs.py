@@ -116,6 +116,10 @@ def memory_of_rows(rows: Sequence[Mapping[str, Any]]) -> tuple[Residents, ...]:
     )
 
 
+_LEAST_LOOKS = 5
+"""Looks that found a thread waiting; what fewer of them saw says nothing of where its time went."""
+
+
 def _brings(thread: Thread) -> float:
     return thread.read_bytes + 4096 * (thread.minor_faults + thread.major_faults)
 
@@ -126,8 +130,8 @@ def _threads(rows: Sequence[Mapping[str, Any]], start_ns: int) -> Iterator[Threa
             continue
         wall = row["ended_ns"] - row["began_ns"]
         run, ready = row["run"] or 0, row["ready"] or 0
-        seen = sum(row["off"].values())
-        off = max(0, wall - run - ready) if seen else 0  # where no look found it waiting, that stays the rest
+        seen = sum(row["off"].values()) if row["looks"] >= _LEAST_LOOKS else 0
+        off = max(0, wall - run - ready) if seen else 0  # where too few looks found it waiting, that stays the rest
         blocked = {name: off * row["off"].get(name, 0) / seen / 1e6 if seen else 0.0 for name in _WAITS}
         yield Thread(
             pid=row["pid"],

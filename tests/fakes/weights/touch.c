@@ -146,7 +146,8 @@ int main(int argc, char **argv)
 		for (size_t i = 0; i < 4; i++)
 			pthread_join(threads[i], 0);
 	} else if (!strcmp(mode, "read4k")) {
-		read_all(4096, 0);
+		for (int left = argc > 3 ? atoi(argv[3]) : 1; left > 0; left--)
+			read_all(4096, 0);
 	} else if (!strcmp(mode, "read1m")) {
 		read_all(MIB, 0);
 	} else if (!strcmp(mode, "fresh")) {
