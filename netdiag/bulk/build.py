@@ -7,7 +7,6 @@ are drawn of each part while it is there. Causes are sought in stretches of time
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from netdiag import tables
+from netdiag import forks, tables
 from netdiag.analysis import Failure, Options
 from netdiag.bulk import cut, judge, pack
 from netdiag.findings import Finding
@@ -110,8 +109,13 @@ def build(recording: Recording, options: Options, progress: Progress) -> Whole:
 def _each(work: Callable[[Any], Any], items: Sequence[Any], workers: int) -> Iterator[Any]:
     """Yield the results in order, made by so many processes, not more than there are processors.
 
-    Other processes also because what they needed is given back when they end.
+    Other processes also because what they needed is given back when they end; where none can be forked, in this one.
     """
+    if not forks.can_fork():
+        yield from map(work, items)
+        return
+    import multiprocessing  # nobody waits for it who has a small recording
+
     workers = max(1, min(workers, len(os.sched_getaffinity(0)), len(items)))
     with multiprocessing.get_context("fork").Pool(workers, maxtasksperchild=8) as pool:
         yield from pool.imap(work, items)
