@@ -8,6 +8,7 @@ are drawn of each part while it is there. Causes are sought in stretches of time
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from netdiag import forks, tables
+from netdiag import tables
 from netdiag.analysis import Failure, Options
 from netdiag.bulk import cut, judge, pack
 from netdiag.findings import Finding
@@ -111,7 +112,7 @@ def _each(work: Callable[[Any], Any], items: Sequence[Any], workers: int) -> Ite
 
     Other processes also because what they needed is given back when they end; where none can be forked, in this one.
     """
-    if not forks.can_fork():
+    if sys.platform != "linux":  # libraries of other systems do not allow for it
         yield from map(work, items)
         return
     import multiprocessing  # nobody waits for it who has a small recording
