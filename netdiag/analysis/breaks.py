@@ -55,8 +55,12 @@ def stale(link: Link) -> bool:
 
 
 def _rest_ms(link: Link) -> float:
-    """Return how long the connection had rested before its last request."""
-    return (link.calls[-1].began_ns - link.calls[-2].last_byte_ns) / 1e6 if len(link.calls) >= 2 else NAN
+    """Return how long the connection had rested before its last request: since an answer, or a request without one."""
+    if len(link.calls) < 2:
+        return NAN
+    before, last = link.calls[-2], link.calls[-1]
+    since = before.last_byte_ns if known(before.last_byte_ns) else before.sent_ns
+    return (last.began_ns - since) / 1e6
 
 
 def _stale_race(group: Group, stops: Standstill | None) -> Seen | None:

@@ -138,7 +138,7 @@ def _values(case: Case, seen: Seen) -> dict[str, str]:
     values["connections"] = f"{seen.count:,} connection" + ("s" if seen.count != 1 else "")
     if known(seen.cost_ms):
         values |= {"cost": milliseconds(seen.cost_ms), "price": price(seen.cost_ms, case.total_ms)}
-    if seen.learned:
+    if seen.learned and known(seen.learned.low) and known(seen.learned.high):
         values |= {
             "learned": number_of(seen.learned),
             "unit": seen.learned.unit,

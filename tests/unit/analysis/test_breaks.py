@@ -16,6 +16,16 @@ def test_one_stale_race_is_enough(stage):
     assert finding.learned.value == pytest.approx(0.9)
 
 
+@pytest.mark.parametrize(("shared", "code"), [(True, "reuse.fork-shared"), (False, "reuse.stale-race")])
+def test_two_requests_that_met_the_same_end(stage, shared, code):
+    """Written by two processes, or pipelined: the one before the last has no answer either."""
+    row = stage.connection(0, [0, 50], shared=shared, closed_by="remote", close="rst", idle=0.2, unanswered=True)
+    stage._turn(row, 50.1, float("nan"), 200, 0)
+    finding = stage.only(code)
+    assert finding.count == 1
+    assert "nan" not in str(finding)
+
+
 def test_a_request_written_after_the_servers_fin_is_a_stale_race(stage):
     row = stage.connection(0, [0, 50, 900], unanswered=True)
     stage.connections[row] |= {
