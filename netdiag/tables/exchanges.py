@@ -63,8 +63,9 @@ def speaks_http2(flights: Flights) -> Bools:
 def may_speak_http2(flights: Flights, shakes: pd.DataFrame) -> Bools:
     """Tell which connections may speak HTTP/2, and are not proved to speak anything else.
 
-    Their hellos chose it; or the client offered it, the choice is sealed (TLS 1.3), and what either side said first has
-    the size of settings. A short answer of HTTP/1 may have it, too: then nobody knows.
+    Their hellos chose it; or the client offered it, the choice is sealed (TLS 1.3), and what the server said first has
+    the size of settings. A short answer of HTTP/1 may have it, too: then nobody knows. Requests of HTTP/1 often have
+    the size of a preface with settings: there another record of the client must follow, before any of the server's.
     """
     found = np.zeros(flights.rows, bool)
     row, chosen = shakes["connection"].to_numpy(np.int64), shakes["alpn"].to_numpy()
@@ -73,12 +74,13 @@ def may_speak_http2(flights: Flights, shakes: pd.DataFrame) -> Bools:
     asked = [isinstance(names, list | tuple) and "h2" in names for names in shakes["alpn_offered"]]
     offered[row[np.array(asked, bool) & np.array([one is None for one in chosen], bool)]] = True
     index = np.flatnonzero(flights.data & offered[flights.row])
-    for client in (True, False):
-        mine = index[flights.client[index] == client]
-        begins = mine[changes(flights.row[mine])]
-        first = flights.plain[begins] - (_PREFACE_BYTES if client else 0)
-        like = np.isin(first, list(_SETTINGS)) | (client & (first == 0))
-        found[flights.row[begins[like]]] = True
+    mine = index[~flights.client[index]]
+    begins = mine[changes(flights.row[mine])]
+    found[flights.row[begins[np.isin(flights.plain[begins], list(_SETTINGS))]]] = True
+    first = changes(flights.row[index])[: len(index) - 1] & flights.client[index[:-1]]
+    again = flights.client[index[1:]] & (flights.row[index[1:]] == flights.row[index[:-1]])
+    opened = index[:-1][first & again]
+    found[flights.row[opened[np.isin(flights.plain[opened] - _PREFACE_BYTES, list(_SETTINGS))]]] = True
     return found
 
 

@@ -62,3 +62,11 @@ def test_requests_of_http1_are_counted_whatever_the_client_offers(alpn: tuple[st
     data = captured(said, TLS13, alpn)  # of the peer's choice nothing shows
     assert len(table(data, "requests")) == 3
     assert table(data)["requests"].tolist() == [3]
+
+
+@pytest.mark.parametrize("size", [24 + 9 + 6 * count + more for count in (2, 5, 10) for more in (0, 9, 13, 22)])
+def test_short_requests_of_http1_are_not_taken_for_settings(size: int) -> None:
+    head = b"GET / HTTP/1.1\r\n" + b"a: " + b"x" * (size - 16 - 3 - 4) + b"\r\n\r\n"
+    assert len(head) == size
+    data = captured(((True, head), (False, HTTP1)) * 3, TLS13, ("h2", "http/1.1"))
+    assert table(data)["requests"].tolist() == [3]
