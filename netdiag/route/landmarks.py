@@ -53,7 +53,9 @@ def _mark(words: list[str], where: str) -> Landmark:
         name, host, port, latitude, longitude = words
         mark = Landmark(name=name, host=host, port=int(port), latitude=float(latitude), longitude=float(longitude))
     except ValueError as error:
-        raise InputUnreadable(f"{where}: expected name, address, port, latitude and longitude with spaces between") from error
+        raise InputUnreadable(
+            f"{where}: expected name, address, port, latitude and longitude with spaces between"
+        ) from error
     if not (0 < mark.port < 65536 and abs(float(latitude)) <= 90 and abs(float(longitude)) <= 180):
         raise InputUnreadable(f"{where}: port or position is out of range")
     return mark
