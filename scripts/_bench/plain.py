@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from netdiag.errors import InputUnreadable
-from netdiag.lab import certificate
 from netdiag.recording.reader import read
 from scripts._bench.build import HERE
 from scripts._bench.estimate import Estimate, estimate
+from scripts._bench.tls import serving
 
 LOAD = HERE / "plainload.py"
 CALLS = ("SSL_read", "SSL_read_ex", "SSL_write", "SSL_write_ex")
@@ -64,20 +64,6 @@ class Client:
             "p99_us": said["p99_us"],
             "rate": said["count"] / said["seconds"],
         }
-
-
-@contextlib.contextmanager
-def serving() -> Iterator[int]:
-    """Run the server; yields its port."""
-    with tempfile.TemporaryDirectory(prefix="netdiag-bench-") as folder:
-        key, cert = certificate.make(Path(folder))
-        command = [sys.executable, str(LOAD), "serve", str(cert), str(key)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-            try:
-                assert server.stdout is not None
-                yield int(server.stdout.readline())
-            finally:
-                server.kill()
 
 
 @contextlib.contextmanager
@@ -145,7 +131,7 @@ TOOLS: dict[str, Callable[[int, dict[str, list[float]]], contextlib.AbstractCont
 def measured(rounds: int) -> dict[tuple[str, str], dict[str, list[float]]]:
     """Return tool and kind of load → figure → what each round added."""
     found: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    with serving() as port:
+    with serving(LOAD) as port:
         client = Client(port)
         try:
             for words in KINDS.values():

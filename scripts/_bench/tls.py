@@ -36,11 +36,11 @@ _BPFTRACE = 'BEGIN { printf("tracing\\n"); }\n' + "".join(
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[int]:
-    """Run the TLS server; yields its port."""
+def serving(load: Path = _LOAD) -> Iterator[int]:
+    """Run the TLS server of a load; yields its port."""
     with tempfile.TemporaryDirectory(prefix="netdiag-bench-") as folder:
         key, cert = certificate.make(Path(folder))
-        command = [sys.executable, str(_LOAD), "serve", str(cert), str(key)]
+        command = [sys.executable, str(load), "serve", str(cert), str(key)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             try:
                 assert server.stdout is not None
