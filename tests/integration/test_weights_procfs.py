@@ -82,13 +82,6 @@ def test_a_load_is_explained_without_kernel_programs(
         assert 0.8 * calls <= load["reads"] <= 1.1 * calls  # what came after the last look is not seen
 
 
-def test_a_load_that_ends_before_it_is_looked_at_is_not_explained(tmp_path: Path, touch: Path, model: Path) -> None:
-    document, _ = looked(tmp_path / "out.json", touch, "read1m", model)
-    load = document["load"]
-    told = {row["part"]: row["ms"] for row in load["time"]}
-    assert told.get("asleep", 0.0) <= 0.5 * load["wall_ms"] or load["wall_ms"] > 50
-
-
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Path]:
     """Return a program that serves for longer than a test; it is ended afterwards."""

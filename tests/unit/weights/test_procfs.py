@@ -68,6 +68,13 @@ def test_what_no_look_explains_is_the_rest() -> None:
     assert found.ms("rest") == pytest.approx(9_000)
 
 
+@pytest.mark.parametrize(("looks", "asleep_ms"), [(1, 0), (4, 0), (5, 9_000)])
+def test_few_looks_explain_nothing(looks: int, asleep_ms: int) -> None:
+    found = said(load(thread_row(off={"asleep": SECOND}, looks=looks)))
+    assert found.ms("asleep") == pytest.approx(asleep_ms)
+    assert found.ms("rest") == pytest.approx(9_000 - asleep_ms)
+
+
 def test_counts_that_proc_does_not_tell_are_unknown_in_the_document() -> None:
     made = load(thread_row(off={"read": 9 * SECOND}), file_row(cached_first=None))
     document = build(loads.builder().recording(), made, NO_LIMIT, ())
