@@ -3,18 +3,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import IO, Any
+from typing import Any
 
 from netdiag.findings import Finding, Severity
 from netdiag.units import UNKNOWN, format_bytes, format_ms
+from netdiag.weights.aside import Aside
 from netdiag.weights.case import make
 
 __all__ = ["Child", "Gpu", "claims", "gpus_of", "phases_of", "to_json"]
@@ -27,42 +23,11 @@ _THROTTLED = {0x4: "power cap", 0x8: "hardware slowdown", 0x20: "thermal limit",
               0x80: "hardware power brake"}  # fmt: skip
 
 
-class Child:
-    """The process that looks; its lines go to a file without a name, so that nobody has to read them meanwhile."""
+class Child(Aside):
+    """The process that looks."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        self._out: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop()
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "netdiag.weights.nvml"],
-            stdin=subprocess.PIPE,
-            stdout=self._out,
-            stderr=subprocess.DEVNULL,
-            env=None if environment is None else dict(environment),
-            start_new_session=True,
-        )
-
-    def stop(self) -> list[dict[str, Any]]:
-        """End it and return its lines; a child that does not end is killed."""
-        with contextlib.suppress(OSError):
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-        try:
-            self._process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._out.seek(0)
-        rows = list(_rows(self._out))
-        self._out.close()
-        return rows
-
-
-def _rows(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    for line in lines:
-        with contextlib.suppress(ValueError):  # the last line of a child that was killed
-            row = json.loads(line)
-            if isinstance(row, dict):
-                yield row
+        super().__init__("netdiag.weights.nvml", stop_s=_STOP_S, environment=environment)
 
 
 @dataclass(slots=True)

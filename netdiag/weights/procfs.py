@@ -3,16 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import select
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import Any
 
+from netdiag.weights.aside import Aside
 from netdiag.weights.model import File, Load, Point, Residents, Thread
 
 __all__ = ["Child", "cost_of_rows", "load_of_rows", "memory_of_rows"]
@@ -23,49 +19,23 @@ _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _WAITS = ("fault", "read", "populate", "ioctl", "other", "unknown")
 
 
-class Child:
+class Child(Aside):
     """The process that looks. Started before anything that it watches."""
 
     def __init__(self, paths: Sequence[str] = ()) -> None:
-        self._out: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop()
         self._answers, answers = os.pipe()
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "netdiag.weights.watching", str(answers), *paths],
-            stdin=subprocess.PIPE,
-            stdout=self._out,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(answers,),
-            start_new_session=True,
-        )
+        super().__init__("netdiag.weights.watching", str(answers), *paths, stop_s=_STOP_S, keep=(answers,))
         os.close(answers)
 
     def watch(self, pid: int) -> None:
         """Have a process watched, and wait until it is."""
-        if self._process.stdin is None:
-            return
-        with contextlib.suppress(OSError):
-            self._process.stdin.write(f"pid {pid}\n".encode())
-            self._process.stdin.flush()
-            if select.select([self._answers], [], [], _ARMED_S)[0]:
-                os.read(self._answers, 1)
+        if self.tell(f"pid {pid}") and select.select([self._answers], [], [], _ARMED_S)[0]:
+            os.read(self._answers, 1)
 
     def stop(self) -> list[dict[str, Any]]:
-        """End it and return its rows; a child that does not end is killed, and leaves none."""
-        with contextlib.suppress(OSError):
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-        try:
-            self._process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        """End it and return its rows."""
+        rows = super().stop()
         os.close(self._answers)
-        self._out.seek(0)
-        rows = []
-        for line in self._out:
-            with contextlib.suppress(ValueError):
-                rows.append(json.loads(line))
-        self._out.close()
         return rows
 
 
