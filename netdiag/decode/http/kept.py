@@ -40,10 +40,11 @@ def _names() -> tuple[Mapping[bytes, str], tuple[bytes, ...]]:
 
 
 def settle(into: dict[str, str], fields: Iterable[tuple[bytes, bytes]]) -> None:
-    """Tell Retry-After as seconds, the shortest pause that obeys what the answer's `fields` say.
+    """Tell Retry-After as seconds, the shortest pause that obeys; leave it out where the answer contradicts itself.
 
     A date counts from the answer's own Date, without which it stays (RFC 9110 section 10.2.3); a Date may be a second
-    old when it is sent. `retry-after-ms`, which SDKs of LLM APIs read first, is the pause where it is the shorter one.
+    old when it is sent. `retry-after-ms`, which SDKs of LLM APIs read first, is no field whose value is kept: where it
+    asks for less than Retry-After, the pause that a client must make is not known.
     """
     told = dict(fields)
     until = into.get("retry-after", "0")
@@ -52,7 +53,7 @@ def settle(into: dict[str, str], fields: Iterable[tuple[bytes, bytes]]) -> None:
     exact = _number(clean_value("number", told.get(b"retry-after-ms", b"")))
     asked = _number(into.get("retry-after"))
     if exact is not None and (asked is None or exact < 1e3 * asked):
-        into["retry-after"] = f"{exact / 1e3:g}"
+        into.pop("retry-after", None)
 
 
 def _number(text: str | None) -> float | None:
