@@ -99,7 +99,8 @@ def _threads(rows: Sequence[Mapping[str, Any]], start_ns: int) -> Iterator[Threa
         if row["kind"] != "thread":
             continue
         wall = row["ended_ns"] - row["began_ns"]
-        run, ready = row["run"] or 0, row["ready"] or 0
+        ready = row["ready"] or 0
+        run = row["user"] + row["system"] if row["run"] is None else row["run"]  # ticks, where schedstat is missing
         seen = sum(row["off"].values()) if row["looks"] >= _LEAST_LOOKS else 0
         off = max(0, wall - run - ready) if seen else 0  # where too few looks found it waiting, that stays the rest
         blocked = {name: off * row["off"].get(name, 0) / seen / 1e6 if seen else 0.0 for name in _WAITS}

@@ -68,6 +68,12 @@ def test_what_no_look_explains_is_the_rest() -> None:
     assert found.ms("rest") == pytest.approx(9_000)
 
 
+def test_without_schedstat_ticks_tell_the_time_on_a_processor() -> None:
+    found = said(load(thread_row(run=None, ready=None, user=2 * SECOND, off={"asleep": SECOND})))
+    assert found.ms("user", "system-cpu") == pytest.approx(3_000)
+    assert found.ms("asleep") == pytest.approx(7_000)
+
+
 @pytest.mark.parametrize(("looks", "asleep_ms"), [(1, 0), (4, 0), (5, 9_000)])
 def test_few_looks_explain_nothing(looks: int, asleep_ms: int) -> None:
     found = said(load(thread_row(off={"asleep": SECOND}, looks=looks)))
